@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What a hit costs: opening and closing a READ scope where the data already is, against two bare atomic
+ * read-modify-writes through a shared library.
+ *
+ * Kinds and peer take turns in short rounds of one process, and medians are compared, so that a change of clock rate
+ * touches all of them alike. A second thread sleeps meanwhile: a C library skips atomics in a process with one thread,
+ * and a program that uses a GPU never has only one.
+ */
+
+#include "bench.h"
+#include "instructions.h"
+#include "peer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/float.h>
+
+enum { COUNT = 16384, OFFSET = 1024, PART = 4096 }; /* elements of the buffer, and the range that parts of it take */
+
+/* What the loops use. Two buffers, for two threads. */
+struct subject {
+    ferry_context *context;
+    ferry_stream *stream; /* borrowed */
+    ferry_float_buffer buffers[2], views[2];
+    _Atomic uint64_t word;
+};
+
+typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
+
+/* `pairs` times open and close; false when a call failed. */
+#define DEFINE_LOOP(name, open_call)                                                                                   \
+    static bool name(struct subject *subject, int buffer, size_t pairs)                                                \
+    {                                                                                                                  \
+        for (size_t i = 0; i < pairs; i++) {                                                                           \
+            ferry_scope scope;                                                                                         \
+            const float *values;                                                                                       \
+            if ((open_call) != FERRY_OK || ferry_scope_close(&scope) != FERRY_OK)                                      \
+                return false;                                                                                          \
+        }                                                                                                              \
+        return true;                                                                                                   \
+    }
+
+DEFINE_LOOP(loop_host, ferry_float_read_host(subject->buffers[buffer], &scope, &values))
+DEFINE_LOOP(loop_host_range, ferry_float_read_host_range(subject->buffers[buffer], OFFSET, PART, &scope, &values))
+DEFINE_LOOP(loop_host_view, ferry_float_read_host(subject->views[buffer], &scope, &values))
+DEFINE_LOOP(loop_device, ferry_float_read_device(subject->buffers[buffer], subject->stream, &scope, &values))
+DEFINE_LOOP(loop_device_range,
+            ferry_float_read_device_range(subject->buffers[buffer], OFFSET, PART, subject->stream, &scope, &values))
+DEFINE_LOOP(loop_device_view, ferry_float_read_device(subject->views[buffer], subject->stream, &scope, &values))
+
+static bool
+loop_peer(struct subject *subject, int buffer, size_t pairs)
+{
+    (void)buffer;
+    for (size_t i = 0; i < pairs; i++) {
+        bench_peer_open(&subject->word);
+        bench_peer_close(&subject->word);
+    }
+    return true;
+}
+
+#define PEER_NAME "two-atomics"
+
+static const struct {
+    const char *name;
+    pair_loop *run;
+} kinds[] = {
+    {"host/whole", loop_host},     {"host/range", loop_host_range},     {"host/view", loop_host_view},
+    {"device/whole", loop_device}, {"device/range", loop_device_range}, {"device/view", loop_device_view},
+};
+
+enum {
+    KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
+    ROUNDS = 101, /* of one thread: many and short */
+    PAIRS = 10000,
+    TWO_THREAD_ROUNDS = 21, /* long enough that the threads' starts do not count */
+    TWO_THREAD_PAIRS = 200000
+};
+
+/* -- the subject ----------------------------------------------------------------------------------- */
+
+static void
+subject_close(struct subject *subject)
+{
+    for (int i = 0; i < 2; i++) {
+        ferry_float_destroy(&subject->views[i]);
+        ferry_float_destroy(&subject->buffers[i]);
+    }
+    ferry_context_destroy(&subject->context);
+}
+
+/* Buffers that the host wrote and the device does not have yet. */
+static bool
+subject_open(struct subject *subject)
+{
+    float *values = calloc(COUNT, sizeof(*values));
+    bool ok = values != NULL;
+    subject->context = bench_context(0);
+    if (!subject->context) {
+        free(values);
+        return false;
+    }
+    for (int i = 0; ok && i < 2; i++) {
+        ok = ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffers[i]) == FERRY_OK &&
+             ferry_float_view(subject->buffers[i], OFFSET, PART, &subject->views[i]) == FERRY_OK;
+    }
+    free(values);
+    if (!ok)
+        return bench_failed("preparing buffers");
+    subject->stream = ferry_context_stream(subject->context, 1);
+    return true;
+}
+
+/* -- one thread ------------------------------------------------------------------------------------ */
+
+/* Counted, not timed: the first use on the device uploads, no later one may call the device. */
+static bool
+count_device_calls(struct subject *subject, struct bench_report *report)
+{
+    ferry_transfer_stats before, after;
+    if (!loop_device(subject, 0, 1) || !loop_device(subject, 1, 1))
+        return bench_failed("uploading");
+    for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+        if (ferry_context_transfer_stats(subject->context, &before) != FERRY_OK || !kinds[kind].run(subject, 0, 1000) ||
+            ferry_context_transfer_stats(subject->context, &after) != FERRY_OK)
+            return bench_failed(kinds[kind].name);
+        const struct bench_record record = {
+            .case_name = kinds[kind].name,
+            .metric = "device_calls",
+            .unit = "calls",
+            .value = (double)(after.device_calls - before.device_calls),
+            .goal = {BENCH_EXACTLY, 0},
+        };
+        bench_report_add(report, &record);
+    }
+    return true;
+}
+
+/* Nanoseconds a pair; negative when a call failed. */
+static double
+time_loop(pair_loop *run, struct subject *subject, int buffer, size_t pairs)
+{
+    double begun = bench_now_ns();
+    bool ok = run(subject, buffer, pairs);
+    return ok ? (bench_now_ns() - begun) / (double)pairs : -1.0;
+}
+
+static bool
+measure_one_thread(struct subject *subject, struct bench_report *report, bool quick)
+{
+    static double samples[KIND_COUNT + 1][ROUNDS]; /* the last is the peer */
+    size_t rounds = quick ? 3 : ROUNDS;
+    for (size_t round = 0; round < rounds + 2; round++) {
+        for (size_t turn = 0; turn <= KIND_COUNT; turn++) {
+            size_t kind = (turn + round) % (KIND_COUNT + 1);
+            bool is_peer = kind == KIND_COUNT;
+            double time = time_loop(is_peer ? loop_peer : kinds[kind].run, subject, 0, PAIRS);
+            if (time < 0)
+                return bench_failed(is_peer ? PEER_NAME : kinds[kind].name);
+            if (round >= 2) /* the first two warm up */
+                samples[kind][round - 2] = time;
+        }
+    }
+
+    double peer = bench_median(samples[KIND_COUNT], rounds);
+    for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s/1thread", kinds[kind].name);
+        const struct bench_record record = {
+            .case_name = name,
+            .metric = "open_close",
+            .unit = "ns",
+            .value = bench_median(samples[kind], rounds),
+            .peer = PEER_NAME,
+            .peer_value = peer,
+            .goal = {BENCH_AT_MOST, 1.75},
+        };
+        bench_report_add(report, &record);
+    }
+    return true;
+}
+
+/* -- two threads ----------------------------------------------------------------------------------- */
+
+struct worker {
+    struct subject *subject;
+    pair_loop *run;
+    int buffer;
+    pthread_barrier_t *start;
+    double time;
+};
+
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+    pthread_barrier_wait(worker->start);
+    worker->time = time_loop(worker->run, worker->subject, worker->buffer, TWO_THREAD_PAIRS);
+    return NULL;
+}
+
+/* The slower thread's nanoseconds a pair; negative when a call failed. */
+static double
+time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
+{
+    pthread_t thread;
+    pthread_barrier_t start;
+    struct worker workers[2] = {{subject, run, 0, &start, 0}, {subject, run, second_buffer, &start, 0}};
+    if (pthread_barrier_init(&start, NULL, 2) != 0)
+        return -1.0;
+    bool started = pthread_create(&thread, NULL, work, &workers[1]) == 0;
+    if (started) {
+        work(&workers[0]);
+        pthread_join(thread, NULL);
+    }
+    pthread_barrier_destroy(&start);
+    if (!started || workers[0].time < 0 || workers[1].time < 0)
+        return -1.0;
+    return workers[0].time > workers[1].time ? workers[0].time : workers[1].time;
+}
+
+static bool
+measure_two_threads(struct subject *subject, struct bench_report *report, bool quick)
+{
+    static const struct {
+        const char *name;
+        pair_loop *run;
+        int second_buffer;
+    } cases[] = {
+        {"host/whole/2threads/same", loop_host, 0},
+        {"host/whole/2threads/own", loop_host, 1},
+        {"device/whole/2threads/same", loop_device, 0},
+        {"device/whole/2threads/own", loop_device, 1},
+    };
+    enum { CASE_COUNT = sizeof(cases) / sizeof(cases[0]) };
+    static double samples[CASE_COUNT][TWO_THREAD_ROUNDS];
+    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS;
+    for (size_t round = 0; round < rounds; round++) {
+        for (size_t i = 0; i < CASE_COUNT; i++) {
+            samples[i][round] = time_two_threads(subject, cases[i].run, cases[i].second_buffer);
+            if (samples[i][round] < 0)
+                return bench_failed(cases[i].name);
+        }
+    }
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const struct bench_record record = {
+            .case_name = cases[i].name,
+            .metric = "open_close",
+            .unit = "ns",
+            .value = bench_median(samples[i], rounds),
+        };
+        bench_report_add(report, &record);
+    }
+    return true;
+}
+
+/* -- instructions ---------------------------------------------------------------------------------- */
+
+/* One kind alone, for a program that counts instructions. */
+static int
+run_loop_only(const char *name, const char *count)
+{
+    struct subject subject = {0};
+    bool known = false, ok = false;
+    for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+        if (strcmp(name, kinds[kind].name) == 0) {
+            known = true;
+            ok = subject_open(&subject) && (loop_device(&subject, 0, 2) || bench_failed("uploading")) &&
+                 (kinds[kind].run(&subject, 0, strtoul(count, NULL, 10)) || bench_failed(name));
+        }
+    }
+    if (!known)
+        fprintf(stderr, "bench: there is no loop '%s'\n", name);
+    subject_close(&subject);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Repeats exactly, so it is the goal that a noisy machine cannot blur. Nothing is reported without valgrind. */
+static void
+measure_instructions(struct bench_report *report)
+{
+    for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+        double instructions;
+        if (!bench_count_instructions(kinds[kind].name, &instructions))
+            continue;
+        const struct bench_record record = {
+            .case_name = kinds[kind].name,
+            .metric = "instructions",
+            .unit = "instructions",
+            .value = instructions,
+            .goal = {BENCH_AT_MOST, 150},
+        };
+        bench_report_add(report, &record);
+    }
+}
+
+/* -- all of it ------------------------------------------------------------------------------------- */
+
+struct sleeper {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool end;
+};
+
+static void *
+sleep_until_the_end(void *argument)
+{
+    struct sleeper *sleeper = argument;
+    pthread_mutex_lock(&sleeper->mutex);
+    while (!sleeper->end)
+        pthread_cond_wait(&sleeper->wake, &sleeper->mutex);
+    pthread_mutex_unlock(&sleeper->mutex);
+    return NULL;
+}
+
+static void
+wake_and_join(struct sleeper *sleeper)
+{
+    pthread_mutex_lock(&sleeper->mutex);
+    sleeper->end = true;
+    pthread_cond_signal(&sleeper->wake);
+    pthread_mutex_unlock(&sleeper->mutex);
+    pthread_join(sleeper->thread, NULL);
+}
+
+static bool
+measure(struct subject *subject, const struct bench_options *options)
+{
+    struct bench_report report;
+    bool ok = bench_report_open(&report, "access", options, subject->context) && count_device_calls(subject, &report) &&
+              measure_one_thread(subject, &report, options->quick) &&
+              measure_two_threads(subject, &report, options->quick);
+    if (ok && !options->quick)
+        measure_instructions(&report);
+    return bench_report_close(&report) && ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct subject subject = {0};
+    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    if (argc == 4 && strcmp(argv[1], "--loop") == 0)
+        return run_loop_only(argv[2], argv[3]);
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    if (pthread_create(&sleeper.thread, NULL, sleep_until_the_end, &sleeper) != 0) {
+        fputs("bench: cannot start a thread\n", stderr);
+        return EXIT_FAILURE;
+    }
+    bool ok = subject_open(&subject) && measure(&subject, &options);
+    subject_close(&subject);
+    wake_and_join(&sleeper);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

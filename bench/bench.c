@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double
+bench_now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double
+bench_median(double *samples, size_t count)
+{
+    qsort(samples, count, sizeof(*samples), compare);
+    return count % 2 ? samples[count / 2] : (samples[count / 2 - 1] + samples[count / 2]) / 2.0;
+}
+
+bool
+bench_parse(int argc, char **argv, struct bench_options *out)
+{
+    *out = (struct bench_options){0};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0) {
+            out->quick = true;
+        } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+            out->json = argv[++i];
+        } else {
+            fprintf(stderr, "usage: %s [--quick] [--json FILE]\n", argv[0]);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+bench_failed(const char *what)
+{
+    fprintf(stderr, "bench: %s: %s\n", what, ferry_last_error());
+    return false;
+}
+
+ferry_context *
+bench_context(size_t emulated_bytes)
+{
+    ferry_context_options options = {.emulated_memory_bytes = emulated_bytes};
+    ferry_context *context = NULL;
+    if (!getenv("FERRY_DEVICE")) {
+        options.devices = "cuda";
+        if (ferry_context_create(&options, &context) == FERRY_OK)
+            return context;
+        options.devices = "emulated";
+    }
+    if (ferry_context_create(&options, &context) != FERRY_OK) {
+        bench_failed("opening the device");
+        return NULL;
+    }
+    return context;
+}
+
+/* -- the report ------------------------------------------------------------------------------------ */
+
+static void
+write_string(FILE *file, const char *text)
+{
+    if (!text) {
+        fputs("null", file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+static void
+write_member(FILE *file, const char *key, const char *text)
+{
+    fprintf(file, "\"%s\": ", key);
+    write_string(file, text);
+    fputs(", ", file);
+}
+
+/* The processor's name as the kernel tells it; "unknown" where it does not. */
+static void
+find_processor(char *name, size_t name_bytes)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(name, name_bytes, "unknown");
+    while (file && fgets(line, sizeof(line), file)) {
+        const char *colon = strchr(line, ':');
+        if (colon && strncmp(line, "model name", 10) == 0) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(name, name_bytes, "%s", colon + 1 + strspn(colon + 1, " "));
+            break;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+static bool
+write_environment(FILE *file, ferry_context *context)
+{
+#ifdef __clang__
+    const char *compiler = __VERSION__;
+#else
+    const char *compiler = "GCC " __VERSION__;
+#endif
+    char processor[128];
+    ferry_place_info info;
+    if (ferry_context_place_info(context, 1, &info) != FERRY_OK)
+        return bench_failed("asking for the device");
+    find_processor(processor, sizeof(processor));
+
+    fputs("[\n {\"bench\": \"environment\", ", file);
+    write_member(file, "cpu", processor);
+    fprintf(file, "\"cores\": %ld, ", sysconf(_SC_NPROCESSORS_ONLN));
+    write_member(file, "compiler", compiler);
+    write_member(file, "device", info.name);
+    if (info.driver_version)
+        fprintf(file, "\"driver\": \"%d.%d\", ", info.driver_version / 1000, info.driver_version % 1000 / 10);
+    else
+        fputs("\"driver\": null, ", file);
+    fputs("\"version\": ", file);
+    write_string(file, ferry_version());
+    fputc('}', file);
+    return true;
+}
+
+bool
+bench_report_open(struct bench_report *report, const char *bench, const struct bench_options *options,
+                  ferry_context *context)
+{
+    *report = (struct bench_report){.bench = bench};
+    printf("%-28s %-13s %10s %-12s %-13s %10s %7s  %s\n", bench, "metric", "value", "unit", "peer", "value", "ratio",
+           "goal");
+    if (!options->json)
+        return true;
+    report->json = fopen(options->json, "w");
+    if (!report->json) {
+        fprintf(stderr, "bench: %s: %s\n", options->json, strerror(errno));
+        return false;
+    }
+    return write_environment(report->json, context);
+}
+
+/* "" where there is none. */
+static const char *
+goal_text(struct bench_goal goal, char text[32])
+{
+    snprintf(text, 32, goal.kind == BENCH_EXACTLY ? "== %g" : "<= %g", goal.limit);
+    return goal.kind == BENCH_NO_GOAL ? "" : text;
+}
+
+static void
+write_record(FILE *file, const char *bench, const struct bench_record *record, const char *goal, bool met)
+{
+    fputs(",\n {", file);
+    write_member(file, "bench", bench);
+    write_member(file, "case", record->case_name);
+    write_member(file, "metric", record->metric);
+    write_member(file, "unit", record->unit);
+    fprintf(file, "\"value\": %.6g, ", record->value);
+    write_member(file, "peer", record->peer);
+    if (record->peer)
+        fprintf(file, "\"peer_value\": %.6g, \"ratio\": %.4g, ", record->peer_value,
+                record->value / record->peer_value);
+    else
+        fputs("\"peer_value\": null, \"ratio\": null, ", file);
+    write_member(file, "goal", *goal ? goal : NULL);
+    fprintf(file, "\"met\": %s}", !*goal ? "null" : met ? "true" : "false");
+}
+
+void
+bench_report_add(struct bench_report *report, const struct bench_record *record)
+{
+    char text[32];
+    const char *goal = goal_text(record->goal, text);
+    double judged = record->peer ? record->value / record->peer_value : record->value;
+    bool met = record->goal.kind == BENCH_EXACTLY ? judged == record->goal.limit : judged <= record->goal.limit;
+
+    printf("%-28s %-13s %10.4g %-12s ", record->case_name, record->metric, record->value, record->unit);
+    if (record->peer)
+        printf("%-13s %10.4g %7.3f  ", record->peer, record->peer_value, judged);
+    else
+        printf("%-13s %10s %7s  ", "", "", "");
+    printf("%s%s\n", goal, !*goal ? "" : met ? ", met" : ", MISSED");
+    fflush(stdout);
+    if (report->json)
+        write_record(report->json, report->bench, record, goal, met);
+}
+
+bool
+bench_report_close(struct bench_report *report)
+{
+    if (!report->json)
+        return true;
+    fputs("\n]\n", report->json);
+    bool ok = !ferror(report->json);
+    ok = fclose(report->json) == 0 && ok;
+    report->json = NULL;
+    if (!ok)
+        fprintf(stderr, "bench: cannot write the records: %s\n", strerror(errno));
+    return ok;
+}

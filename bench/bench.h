@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_H
+#define BENCH_H
+
+/*
+ * What the benchmark programs share: time, medians, a device to run on, and the report. A report prints a table for
+ * people and writes the same numbers as records with --json FILE, the environment first.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <ferry/ferry.h>
+
+/* -- time ------------------------------------------------------------------------------------------ */
+
+double bench_now_ns(void);
+/** Of `count` >= 1 samples, which it sorts. */
+double bench_median(double *samples, size_t count);
+
+/* -- the command line and the device --------------------------------------------------------------- */
+
+struct bench_options {
+    const char *json; /**< or NULL */
+    bool quick;       /**< --quick: as little as shows that the program works; its numbers mean nothing */
+};
+
+/** Parse --json FILE and --quick; false after a sentence on stderr. */
+bool bench_parse(int argc, char **argv, struct bench_options *out);
+
+/**
+ * A context on FERRY_DEVICE; where that is not set, on the best CUDA device, else on an emulated one with
+ * `emulated_bytes` of memory, where copies are real. NULL after a sentence on stderr.
+ */
+ferry_context *bench_context(size_t emulated_bytes);
+
+/** Say on stderr that `what` failed, and why; returns false. */
+bool bench_failed(const char *what);
+
+/* -- the report ------------------------------------------------------------------------------------ */
+
+enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_EXACTLY };
+
+/** For the ratio where there is a peer, else for the value. */
+struct bench_goal {
+    enum bench_goal_kind kind;
+    double limit;
+};
+
+struct bench_record {
+    const char *case_name, *metric, *unit; /**< borrowed during bench_report_add() */
+    double value;
+    const char *peer; /**< or NULL */
+    double peer_value;
+    struct bench_goal goal;
+};
+
+struct bench_report {
+    const char *bench;
+    FILE *json; /**< or NULL */
+};
+
+/** Begin: opens the file and writes the environment record, with the device at place 1 of `context`. */
+bool bench_report_open(struct bench_report *report, const char *bench, const struct bench_options *options,
+                       ferry_context *context);
+void bench_report_add(struct bench_report *report, const struct bench_record *record);
+/** End the file; false after a sentence on stderr when it could not be written. */
+bool bench_report_close(struct bench_report *report);
+
+#endif

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Run benchmarks of a Meson build folder.
+
+usage: run.py BUILD-FOLDER JSON-FILE(or "") [NAME...]
+
+Each benchmark is a program that prints for people and writes its records with --json FILE. The records of all of
+them become one array, with one environment record at its head. Exit status 1 when a program failed or a NAME is unknown,
+77 when every program skipped.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def benchmarks(folder):
+    text = subprocess.run(["meson", "introspect", "--benchmarks", folder], check=True, capture_output=True, text=True)
+    return {entry["name"]: entry for entry in json.loads(text.stdout)}
+
+
+def run(entry, path):
+    environment = {**os.environ, **{k: v for k, v in entry["env"].items() if k not in os.environ}}
+    return subprocess.run([*entry["cmd"], "--json", path], env=environment, check=False).returncode
+
+
+def main():
+    folder, target, *names = sys.argv[1:]
+    known = benchmarks(folder)
+    unknown = [name for name in names if name not in known]
+    if unknown or not known:
+        what, there = ", ".join(unknown) or "at all", ", ".join(sorted(known))
+        print(f"bench: no benchmark {what}; there are: {there}", file=sys.stderr)
+        return 1
+    environment, records, statuses = None, [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names or sorted(known):
+            path = os.path.join(scratch, name + ".json")
+            statuses.append(run(known[name], path))
+            if statuses[-1] not in (0, 77):
+                print(f"bench: {name} failed with exit status {statuses[-1]}", file=sys.stderr)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    for record in json.load(file):
+                        if record["bench"] == "environment":
+                            environment = environment or record
+                        else:
+                            records.append(record)
+    if target:
+        with open(target, "w", encoding="utf-8") as file:
+            json.dump(([environment] if environment else []) + records, file, indent=1)
+            file.write("\n")
+    if all(status == 77 for status in statuses):
+        return 77
+    return 1 if any(status not in (0, 77) for status in statuses) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/ferry.h>
+
+#include "cli/json.h"
+
+/* Rises when a member of the JSON output changes its meaning or goes. */
+enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15 };
+
+static const char usage_text[] =
+    "usage: ferry info [-j] [-d DEVICES] [-o FILE]\n\n"
+    "Print versions and, for every place where a buffer can have a copy, what it is and its memory.\n\n"
+    "  -d, --device DEVICES  a list such as host, emulated:2, cuda or cuda:0,cuda:1;\n"
+    "                        default: FERRY_DEVICE, else every CUDA device, else host\n"
+    "  -j, --json            as JSON\n"
+    "  -o, --output FILE     write to FILE\n"
+    "  -h, --help            this text\n";
+
+struct request {
+    const char *devices; /* NULL: choose */
+    const char *output;  /* NULL: standard output */
+    bool json;
+};
+
+/* What there is to tell. Strings belong to the context. */
+struct report {
+    const char *devices; /* the list that was opened */
+    char chosen[DEVICES_MAX * sizeof("cuda:00,")]; /* its text when it was chosen here */
+    bool cuda;         /* is one of the places a CUDA device? */
+    bool cuda_tried;
+    char why_no_cuda[512];
+    int place_count;
+    ferry_place_info places[PLACES_MAX];
+    ferry_memory_info memory[PLACES_MAX];
+};
+
+static const struct capability {
+    uint64_t bit;
+    const char *name;
+} capability_names[] = {
+    {FERRY_CAN_PIN, "pin"},
+    {FERRY_CAN_MANAGE, "manage"},
+    {FERRY_CAN_MANAGE_CONCURRENTLY, "manage-concurrently"},
+    {FERRY_CAN_LOAD_CODE, "load-code"},
+    {FERRY_CAN_COMPILE, "compile"},
+    {FERRY_CAN_RUN_HOST_BODY, "run-host-body"},
+    {FERRY_CAN_BATCH, "batch"},
+    {FERRY_CAN_PEER, "peer"},
+    {FERRY_CAN_CAPTURE, "capture"},
+};
+
+enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };
+
+/* Can this list be opened? Its sentence is kept when not. */
+static bool
+can_open(const char *devices)
+{
+    ferry_context *context = NULL;
+    ferry_context_options options = {.devices = devices};
+
+    if (ferry_context_create(&options, &context) != FERRY_OK)
+        return false;
+    ferry_context_destroy(&context);
+    return true;
+}
+
+/* The list of all CUDA devices, or "host" and why. */
+static void
+choose_devices(struct report *report)
+{
+    size_t length = 0;
+
+    report->cuda_tried = true;
+    for (int ordinal = 0; ordinal < DEVICES_MAX; ordinal++) {
+        char one[16];
+        snprintf(one, sizeof(one), "cuda:%d", ordinal);
+        if (!can_open(one))
+            break;
+        length += (size_t)snprintf(report->chosen + length, sizeof(report->chosen) - length, "%s%s",
+                                   length ? "," : "", one);
+    }
+    if (length == 0) {
+        snprintf(report->why_no_cuda, sizeof(report->why_no_cuda), "%s", ferry_last_error());
+        snprintf(report->chosen, sizeof(report->chosen), "host");
+    }
+    report->devices = report->chosen;
+}
+
+static ferry_status
+gather(ferry_context *context, struct report *report)
+{
+    ferry_status status = FERRY_OK;
+
+    report->place_count = ferry_context_place_count(context) + 1;
+    for (int place = 0; place < report->place_count; place++) {
+        FERRY_TRY(status, fail, ferry_context_place_info(context, place, &report->places[place]));
+        FERRY_TRY(status, fail, ferry_context_memory_info(context, place, &report->memory[place]));
+        if (!strcmp(report->places[place].kind, "cuda"))
+            report->cuda = true;
+    }
+fail:
+    return status;
+}
+
+static void
+print_capabilities(FILE *file, uint64_t bits)
+{
+    const char *between = "";
+
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
+        if (bits & capability_names[i].bit) {
+            fprintf(file, "%s%s", between, capability_names[i].name);
+            between = ", ";
+        }
+    }
+    fputs(*between ? "\n" : "none\n", file);
+}
+
+static void
+print_bytes(FILE *file, const char *name, size_t bytes)
+{
+    fprintf(file, "  %-28s%.0f MiB (%zu bytes)\n", name, (double)bytes / 1048576.0, bytes);
+}
+
+static void
+print_place(FILE *file, int place, const ferry_place_info *info, const ferry_memory_info *memory)
+{
+    fprintf(file, "\nPlace %d: \"%s\"\n", place, info->name);
+    fprintf(file, "  %-28s%s\n", "Kind:", info->kind);
+    fprintf(file, "  %-28s%d\n", "Native ordinal:", info->native);
+    if (info->driver_version)
+        fprintf(file, "  %-28s%d.%d\n", "CUDA driver version:", info->driver_version / 1000,
+                info->driver_version % 1000 / 10);
+    if (info->architecture)
+        fprintf(file, "  %-28s%d.%d\n", "CUDA capability:", info->architecture / 10, info->architecture % 10);
+    fprintf(file, "  %-28s%s\n", "Shares the host's memory:", info->coherent ? "yes" : "no");
+    fprintf(file, "  %-28s", "Can:");
+    print_capabilities(file, info->capabilities);
+    print_bytes(file, "Memory, total:", memory->total);
+    print_bytes(file, "Memory, free:", memory->free);
+}
+
+static void
+print_text(FILE *file, const struct report *report)
+{
+    fprintf(file, "ferry %s, headers %s\n", ferry_version(), FERRY_VERSION);
+    fprintf(file, "Devices: %s\n", report->devices);
+    if (report->cuda_tried && !report->cuda)
+        fprintf(file, "CUDA: none: %s\n", report->why_no_cuda);
+    for (int place = 0; place < report->place_count; place++)
+        print_place(file, place, &report->places[place], &report->memory[place]);
+    fprintf(file, "\nferry info, version = %s, device places = %d, Result = PASS\n", ferry_version(),
+            report->place_count - 1);
+}
+
+/* A version or architecture that a place does not have is null, never 0. */
+static void
+json_number_or_null(struct json *json, const char *name, int value)
+{
+    if (value)
+        json_number(json, name, (uint64_t)value);
+    else
+        json_null(json, name);
+}
+
+static void
+write_place(struct json *json, int place, const ferry_place_info *info, const ferry_memory_info *memory)
+{
+    json_open(json, NULL, '{');
+    json_number(json, "place", (uint64_t)place);
+    json_string(json, "kind", info->kind);
+    json_string(json, "name", info->name);
+    json_number(json, "native", (uint64_t)info->native);
+    json_bool(json, "coherent", info->coherent);
+    json_number_or_null(json, "architecture", info->architecture);
+    json_number_or_null(json, "driver_version", info->driver_version);
+    json_number(json, "capability_bits", info->capabilities);
+    json_open(json, "capabilities", '[');
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
+        if (info->capabilities & capability_names[i].bit)
+            json_string(json, NULL, capability_names[i].name);
+    }
+    json_close(json, ']');
+    json_open(json, "memory", '{');
+    json_number(json, "total_bytes", memory->total);
+    json_number(json, "free_bytes", memory->free);
+    json_number(json, "used_bytes", memory->used);
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+static void
+write_json(FILE *file, const struct report *report)
+{
+    struct json json = {.file = file};
+
+    json_open(&json, NULL, '{');
+    json_string(&json, "command", "info");
+    json_number(&json, "schema", INFO_SCHEMA);
+    json_string(&json, "version", ferry_version());
+    json_string(&json, "header_version", FERRY_VERSION);
+    json_string(&json, "devices", report->devices);
+    json_bool(&json, "cuda", report->cuda);
+    json_string(&json, "why_no_cuda", report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
+    json_open(&json, "places", '[');
+    for (int place = 0; place < report->place_count; place++)
+        write_place(&json, place, &report->places[place], &report->memory[place]);
+    json_close(&json, ']');
+    json_close(&json, '}');
+}
+
+static int
+write_report(const struct request *request, const struct report *report)
+{
+    FILE *file = request->output ? fopen(request->output, "w") : stdout;
+
+    if (!file) {
+        perror(request->output);
+        return EXIT_FAILED;
+    }
+    if (request->json)
+        write_json(file, report);
+    else
+        print_text(file, report);
+    if (ferror(file) | (request->output ? fclose(file) : fflush(file))) {
+        perror(request->output ? request->output : "standard output");
+        return EXIT_FAILED;
+    }
+    return EXIT_WELL;
+}
+
+/* EXIT_WELL to go on; -1 when the help was printed. */
+static int
+read_arguments(int argc, char **argv, struct request *out)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
+        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+
+    for (int option; (option = getopt_long(argc, argv, "d:jo:h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'd':
+            out->devices = optarg;
+            break;
+        case 'j':
+            out->json = true;
+            break;
+        case 'o':
+            out->output = optarg;
+            break;
+        case 'h':
+            fputs(usage_text, stdout);
+            return -1;
+        default:
+            fputs(usage_text, stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "ferry info: unexpected argument '%s'\n%s", argv[optind], usage_text);
+        return EXIT_USAGE;
+    }
+    return EXIT_WELL;
+}
+
+int
+command_info(int argc, char **argv)
+{
+    struct request request = {0};
+    struct report report = {0};
+    ferry_context *context = NULL;
+    ferry_status status = FERRY_OK;
+    int result = read_arguments(argc, argv, &request);
+
+    if (result != EXIT_WELL)
+        return result < 0 ? EXIT_WELL : result;
+
+    const char *environment = getenv("FERRY_DEVICE");
+    if (!request.devices && environment && *environment)
+        request.devices = environment;
+    report.devices = request.devices;
+    if (!report.devices)
+        choose_devices(&report);
+
+    ferry_context_options options = {.devices = report.devices};
+    FERRY_TRY(status, fail, ferry_context_create(&options, &context));
+    FERRY_TRY(status, fail, gather(context, &report));
+    result = write_report(&request, &report);
+    ferry_context_destroy(&context);
+    return result;
+
+fail:
+    fprintf(stderr, "ferry info: %s: %s\n", ferry_status_name(status), ferry_last_error());
+    ferry_context_destroy(&context);
+    return EXIT_FAILED;
+}

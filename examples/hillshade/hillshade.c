@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * hillshade: read a grid of heights, shade it on the device as if the sun stood somewhere, write a picture.
+ *
+ * Heights are converted to float on their way to the device, brightness to bytes on the way back; in between nothing
+ * crosses. FERRY_DEVICE chooses the device; on the host the same program copies nothing at all.
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <ferry/convert.h>
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+#include "hillshade_kernel.h"
+#include "npy.h"
+#include "write_png.h"
+
+#define EXIT_USAGE   2
+#define DEVICE_PLACE 1 /* the context's first device */
+
+static const char usage_text[] =
+    "usage: hillshade INPUT.npy OUTPUT.png [--azimuth DEGREES] [--altitude DEGREES]\n"
+    "                 [--cell METRES[,METRES]] [--z FACTOR]\n"
+    "  INPUT.npy   heights, int32 or float32, the northern row first\n"
+    "  --azimuth   where the sun stands, clockwise from north (315)\n"
+    "  --altitude  of the sun above the horizon, 0 to 90 (45)\n"
+    "  --cell      width and height of a cell (1)\n"
+    "  --z         what heights are multiplied with (1)\n";
+
+struct options {
+    const char *input, *output;
+    double azimuth, altitude, cell_width, cell_height, factor;
+};
+
+/* Everything the program holds; zeroed, it holds nothing. */
+struct program {
+    struct options options;
+    struct npy_grid grid;
+    uint8_t *grey;
+    ferry_context *context;
+    ferry_stream *stream; /* borrowed */
+    ferry_kernel *kernel;
+    ferry_float_buffer height, shade;
+};
+
+/* -- saying things --------------------------------------------------------------------------------- */
+
+static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line, always: a compiler's log keeps its first line only. Returns false. */
+static bool
+complain(const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    line[strcspn(line, "\r\n")] = 0;
+    fprintf(stderr, "hillshade: %s\n", line);
+    return false;
+}
+
+/* Turns a status into what the program's steps return. */
+static bool
+done(ferry_status status, const char *what)
+{
+    if (status == FERRY_OK)
+        return true;
+    return complain("%s: %s (%s)", what, ferry_last_error(), ferry_status_name(status));
+}
+
+static double
+now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+/* Print how long a step took and start the next. */
+static void
+lap(double *since, const char *step)
+{
+    double now = now_ms();
+    printf("%-10s %9.3f ms\n", step, now - *since);
+    *since = now_ms();
+}
+
+/* -- the command line ------------------------------------------------------------------------------ */
+
+static bool
+parse_number(const char *text, char **end, double low, double high, double *out)
+{
+    *out = strtod(text, end);
+    return *end != text && *out >= low && *out <= high; /* false for a NaN, too */
+}
+
+static bool
+parse_option(struct options *options, const char *name, const char *text)
+{
+    char *end;
+    bool ok;
+    if (!text)
+        return complain("%s needs a value", name);
+    if (strcmp(name, "--azimuth") == 0) {
+        ok = parse_number(text, &end, -360.0, 360.0, &options->azimuth);
+    } else if (strcmp(name, "--altitude") == 0) {
+        ok = parse_number(text, &end, 0.0, 90.0, &options->altitude);
+    } else if (strcmp(name, "--z") == 0) {
+        ok = parse_number(text, &end, 1e-6, 1e6, &options->factor);
+    } else if (strcmp(name, "--cell") == 0) {
+        ok = parse_number(text, &end, 1e-6, 1e6, &options->cell_width);
+        options->cell_height = options->cell_width;
+        if (ok && *end == ',')
+            ok = parse_number(end + 1, &end, 1e-6, 1e6, &options->cell_height);
+    } else {
+        return complain("unknown option %s; try --help", name);
+    }
+    if (!ok || *end)
+        return complain("%s does not take '%s'", name, text);
+    return true;
+}
+
+static bool
+parse_arguments(int argc, char **argv, struct options *options)
+{
+    *options =
+        (struct options){.azimuth = 315.0, .altitude = 45.0, .cell_width = 1.0, .cell_height = 1.0, .factor = 1.0};
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) == 0) {
+            const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+            if (!parse_option(options, argv[i++], value))
+                return false;
+        } else if (!options->input) {
+            options->input = argv[i];
+        } else if (!options->output) {
+            options->output = argv[i];
+        } else {
+            return complain("one argument too many: '%s'", argv[i]);
+        }
+    }
+    return options->output || complain("INPUT.npy and OUTPUT.png are needed; try --help");
+}
+
+/* -- the steps ------------------------------------------------------------------------------------- */
+
+static bool
+read_input(struct program *program)
+{
+    char message[256];
+    const struct options *options = &program->options;
+    struct npy_grid *grid = &program->grid;
+    if (!npy_read(options->input, grid, message, sizeof(message)))
+        return complain("%s: %s", options->input, message);
+    if (!write_png_check(grid->rows, grid->columns, message, sizeof(message)))
+        return complain("%s: %s", options->output, message);
+
+    program->grey = malloc(grid->rows * grid->columns);
+    if (!program->grey)
+        return complain("%s: no memory for a picture of %zu x %zu", options->output, grid->columns, grid->rows);
+    printf("grid       %zu x %zu %s\n", grid->rows, grid->columns, grid->type == NPY_INT32 ? "int32" : "float32");
+    return true;
+}
+
+static bool
+open_device(struct program *program)
+{
+    static const ferry_buffer_options height_options = {.name = "height"}, shade_options = {.name = "shade"};
+    ferry_place_info info;
+    ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT];
+    ferry_kernel_source source = hillshade_kernel_source(parameters);
+    size_t count = program->grid.rows * program->grid.columns;
+
+    if (!done(ferry_context_create(NULL, &program->context), "opening the device") ||
+        !done(ferry_context_place_info(program->context, DEVICE_PLACE, &info), "asking for the device"))
+        return false;
+    program->stream = ferry_context_stream(program->context, DEVICE_PLACE);
+    printf("device     %s (%s)\n", info.name, info.kind);
+
+    return done(ferry_kernel_create(program->context, &source, &program->kernel), "compiling the kernel") &&
+           done(ferry_float_create(program->context, count, &height_options, &program->height),
+                "creating the heights") &&
+           done(ferry_float_create(program->context, count, &shade_options, &program->shade), "creating the shades");
+}
+
+/*
+ * Copies into a buffer go where its range is current, and a fresh one is current nowhere. An overwrite scope on the
+ * device makes that the device, so that the heights need no copy on the host.
+ */
+static ferry_status
+claim_on_device(ferry_float_buffer buffer, ferry_stream *stream)
+{
+    ferry_scope scope;
+    float *unused;
+    ferry_status status = ferry_float_overwrite_device(buffer, stream, &scope, &unused);
+    return status == FERRY_OK ? ferry_scope_close(&scope) : status;
+}
+
+static bool
+upload(struct program *program)
+{
+    const struct npy_grid *grid = &program->grid;
+    size_t count = grid->rows * grid->columns;
+    if (!done(claim_on_device(program->height, program->stream), "taking memory for the heights"))
+        return false;
+    if (grid->type == NPY_INT32)
+        return done(ferry_float_copy_from_int(program->height, 0, grid->values, count, FERRY_CONVERT_SATURATE),
+                    "uploading the heights");
+    return done(ferry_float_copy_from(program->height, 0, grid->values, count), "uploading the heights");
+}
+
+static bool
+shade(struct program *program)
+{
+    const double radians = acos(-1.0) / 180.0;
+    const struct options *options = &program->options;
+    struct hillshade_light light = {
+        .azimuth = (float)(options->azimuth * radians),
+        .altitude = (float)(options->altitude * radians),
+        .scale_east = (float)(options->factor / (8.0 * options->cell_width)),
+        .scale_north = (float)(options->factor / (8.0 * options->cell_height)),
+    };
+    /* The next step would wait by itself; waiting here tells the kernel's time from the download's. */
+    return done(hillshade_launch(program->kernel, program->stream, program->height, program->shade, program->grid.rows,
+                                 program->grid.columns, light),
+                "launching the kernel") &&
+           done(ferry_stream_synchronize(program->stream), "running the kernel");
+}
+
+static bool
+download(struct program *program)
+{
+    return done(ferry_float_copy_to_byte(program->shade, 0, program->grey, program->grid.rows * program->grid.columns,
+                                         FERRY_CONVERT_SATURATE),
+                "downloading the shades");
+}
+
+static bool
+write_output(struct program *program)
+{
+    char message[256];
+    if (write_png(program->options.output, program->grey, program->grid.rows, program->grid.columns, message,
+                  sizeof(message)))
+        return true;
+    return complain("%s: %s", program->options.output, message);
+}
+
+/* -- what it cost ---------------------------------------------------------------------------------- */
+
+/* The least that could cross: each float once, up and down; nothing where the device shares the host's memory. */
+static bool
+report_bytes(struct program *program, bool coherent)
+{
+    ferry_transfer_stats stats;
+    if (!done(ferry_context_transfer_stats(program->context, &stats), "asking for transfers"))
+        return false;
+    uint64_t least = coherent ? 0 : (uint64_t)ferry_float_count(program->height) * sizeof(float);
+    printf("uploaded   %llu bytes, at least %llu needed\n", (unsigned long long)stats.upload.bytes,
+           (unsigned long long)least);
+    printf("downloaded %llu bytes, at least %llu needed\n", (unsigned long long)stats.download.bytes,
+           (unsigned long long)least);
+    return true;
+}
+
+static bool
+report(struct program *program)
+{
+    ferry_place_info info;
+    ferry_pool *pool;
+    ferry_pool_stats stats;
+    if (!done(ferry_context_place_info(program->context, DEVICE_PLACE, &info), "asking for the device") ||
+        !report_bytes(program, info.coherent))
+        return false;
+
+    int place = info.coherent ? FERRY_PLACE_HOST : DEVICE_PLACE;
+    if (!done(ferry_context_pool(program->context, place, FERRY_MEMORY_DEFAULT, &pool), "asking for the pool") ||
+        !done(ferry_pool_statistics(pool, &stats), "asking for the pool's statistics"))
+        return false;
+    printf("pool       %llu takes, %llu hits, %llu bytes live, %llu bytes reserved at most\n",
+           (unsigned long long)stats.takes, (unsigned long long)stats.hits, (unsigned long long)stats.live_bytes,
+           (unsigned long long)stats.peak_reserved_bytes);
+    return fflush(stdout) == 0 || complain("cannot write the report: %s", strerror(errno));
+}
+
+static bool
+run(struct program *program)
+{
+    static const struct {
+        bool (*run)(struct program *);
+        const char *name;
+    } steps[] = {
+        {read_input, "read"}, {open_device, "open"},  {upload, "upload"},
+        {shade, "kernel"},    {download, "download"}, {write_output, "write"},
+    };
+    double since = now_ms();
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (!steps[i].run(program))
+            return false;
+        lap(&since, steps[i].name);
+    }
+    return report(program);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct program program = {0};
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return fputs(usage_text, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (!parse_arguments(argc, argv, &program.options))
+        return EXIT_USAGE;
+
+    bool ok = run(&program);
+    ferry_float_destroy(&program.shade);
+    ferry_float_destroy(&program.height);
+    ferry_kernel_destroy(&program.kernel);
+    ferry_context_destroy(&program.context);
+    free(program.grey);
+    npy_free(&program.grid);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The first program: c = a + b, on the best device there is.
+ *
+ * It never says "copy". The launch moves a and b to the device because it reads them there, the read at the end brings
+ * c back, and c is not sent to the device because it is overwritten. FERRY_DEVICE=host runs it without a GPU.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+enum { COUNT = 1 << 20 };
+
+static const char cuda_source[] =
+    "extern \"C\" __global__ void\n"
+    "vector_add(const float *a, const float *b, float *c, size_t count)\n"
+    "{\n"
+    "    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;\n"
+    "    if (i < count)\n"
+    "        c[i] = a[i] + b[i];\n"
+    "}\n";
+
+/* The same in C, for devices without CUDA: called once per launch. */
+static ferry_status
+add_on_host(const ferry_call *call, void *user)
+{
+    size_t count;
+    const float *a = ferry_float_call_array(call, 0, &count);
+    const float *b = ferry_float_call_array(call, 1, NULL);
+    float *c = ferry_float_call_array(call, 2, NULL);
+    (void)user;
+    for (size_t i = 0; i < count; i++)
+        c[i] = a[i] + b[i];
+    return FERRY_OK;
+}
+
+/* Each parameter's element, and what the kernel does with it; the count is passed by value. */
+static ferry_status
+create_kernel(ferry_context *context, ferry_kernel **out)
+{
+    const ferry_parameter parameters[] = {
+        {ferry_float_element(), FERRY_READ},
+        {ferry_float_element(), FERRY_READ},
+        {ferry_float_element(), FERRY_OVERWRITE},
+        {.element = ferry_size_element()},
+    };
+    const ferry_kernel_source source = {
+        .name = "vector_add",
+        .cuda_source = cuda_source,
+        .host_body = add_on_host,
+        .parameters = parameters,
+        .parameter_count = 4,
+    };
+    return ferry_kernel_create(context, &source, out);
+}
+
+/* Fill a buffer on the host with 0, factor, 2 * factor, ... Nothing moves. */
+static ferry_status
+fill_with_multiples(ferry_float_buffer buffer, float factor)
+{
+    ferry_scope scope;
+    float *values;
+    ferry_status status = ferry_float_overwrite_host(buffer, &scope, &values);
+    if (status != FERRY_OK)
+        return status;
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = factor * (float)i;
+    return ferry_scope_close(&scope);
+}
+
+/* How many elements of c are not what they should be. Opening the scope waits for the kernel and fetches c. */
+static ferry_status
+count_wrong(ferry_float_buffer c, size_t *out)
+{
+    ferry_scope scope;
+    const float *values;
+    size_t wrong = 0;
+    ferry_status status = ferry_float_read_host(c, &scope, &values);
+    if (status != FERRY_OK)
+        return status;
+    for (size_t i = 0; i < COUNT; i++)
+        wrong += values[i] != 3.0f * (float)i;
+    *out = wrong;
+    return ferry_scope_close(&scope);
+}
+
+/* Nothing may cross that need not: a and b up, c down; nothing at all where the device shares the host's memory. */
+static ferry_status
+check_transfers(ferry_context *context, bool *out_ok)
+{
+    ferry_place_info device;
+    ferry_transfer_stats moved;
+    ferry_status status;
+    FERRY_TRY(status, fail, ferry_context_place_info(context, 1, &device));
+    FERRY_TRY(status, fail, ferry_context_transfer_stats(context, &moved));
+
+    uint64_t bytes = device.coherent ? 0 : COUNT * sizeof(float);
+    printf("%s: %llu bytes up, %llu bytes down\n", device.name, (unsigned long long)moved.upload.bytes,
+           (unsigned long long)moved.download.bytes);
+    *out_ok = moved.upload.bytes == 2 * bytes && moved.download.bytes == bytes;
+fail:
+    return status;
+}
+
+int
+main(void)
+{
+    ferry_status status;
+    ferry_context *context = NULL;
+    ferry_kernel *kernel = NULL;
+    ferry_float_buffer a = {0}, b = {0}, c = {0};
+    size_t wrong = COUNT;
+    bool moved_the_least = false;
+
+    FERRY_TRY(status, fail, ferry_context_create(NULL, &context));
+    FERRY_TRY(status, fail, create_kernel(context, &kernel));
+    FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &a));
+    FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &b));
+    FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &c));
+    FERRY_TRY(status, fail, fill_with_multiples(a, 1.0f));
+    FERRY_TRY(status, fail, fill_with_multiples(b, 2.0f));
+
+    const ferry_argument arguments[] = {
+        ferry_float_argument(a),
+        ferry_float_argument(b),
+        ferry_float_argument(c),
+        ferry_size_value(COUNT),
+    };
+    FERRY_TRY(status, fail,
+              ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(COUNT, 256), arguments, 4));
+
+    FERRY_TRY(status, fail, count_wrong(c, &wrong));
+    FERRY_TRY(status, fail, check_transfers(context, &moved_the_least));
+    printf("%zu of %d sums are wrong; %s\n", wrong, COUNT,
+           moved_the_least ? "nothing crossed twice" : "more crossed than needed");
+
+fail:
+    if (status != FERRY_OK)
+        fprintf(stderr, "vector_add: %s (%s)\n", ferry_last_error(), ferry_status_name(status));
+    ferry_float_destroy(&c);
+    ferry_float_destroy(&b);
+    ferry_float_destroy(&a);
+    ferry_kernel_destroy(&kernel);
+    ferry_context_destroy(&context);
+    return status == FERRY_OK && wrong == 0 && moved_the_least ? EXIT_SUCCESS : EXIT_FAILURE;
+}

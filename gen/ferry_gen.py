@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""ferry-gen: writes the typed C API of an element type from its JSON description."""
+
+import argparse
+import os
+import sys
+import tempfile
+
+from ferry_types import GeneratorError, load
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+# command: (template, takes several type files)
+OUTPUTS = {
+    "header": ("typed.h.j2", False),
+    "source": ("typed.c.j2", False),
+    "convert-header": ("convert.h.j2", True),
+    "convert-source": ("convert.c.j2", True),
+}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="ferry-gen", description=__doc__.split(": ", 1)[1])
+    parser.add_argument("--templates", metavar="DIR", help="folder of the templates (default: FERRY_TEMPLATES, "
+                        "else the one beside this program)")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    check = commands.add_parser("check", help="only check a type file")
+    check.add_argument("types", metavar="TYPE.json", nargs="+")
+    for name, (_, several) in OUTPUTS.items():
+        command = commands.add_parser(name, help=f"write the {name.replace('convert-', 'conversions ')}")
+        command.add_argument("types", metavar="TYPE.json", nargs="+" if several else 1)
+        command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
+        command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
+    # argparse would keep an option after the command apart from one before it.
+    for command in commands.choices.values():
+        command.add_argument("--templates", metavar="DIR", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def template_folder(asked, program):
+    """The first of: the option, the environment, beside an installed program, beside the sources."""
+    if asked or os.environ.get("FERRY_TEMPLATES"):
+        return asked or os.environ["FERRY_TEMPLATES"]
+    beside_program = os.path.join(os.path.dirname(os.path.realpath(program)), "..", "share", "ferry", "templates")
+    if os.path.isdir(beside_program):
+        return os.path.normpath(beside_program)
+    return os.path.normpath(os.path.join(HERE, "..", "templates"))
+
+
+def render(command, types, renderer):
+    template, several = OUTPUTS[command]
+    if not several:
+        return renderer.render(template, t=types[0])
+    from ferry_pairs import ConversionSet
+    return renderer.render(template, c=ConversionSet(types))
+
+
+def own_modules():
+    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return sorted(path for path in modules if path and os.path.dirname(os.path.realpath(path)) == HERE)
+
+
+def unique_paths(paths):
+    return list({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
+
+
+def make_escape(path):
+    return path.replace("\\", "\\\\").replace("$", "$$").replace("#", "\\#").replace(" ", "\\ ")
+
+
+def depfile_text(output, paths):
+    return f"{make_escape(output)}: " + " \\\n  ".join(map(make_escape, paths)) + "\n"
+
+
+def write(path, text):
+    """All of the file or none of it."""
+    folder = os.path.dirname(path) or "."
+    handle, temporary = tempfile.mkstemp(prefix=".ferry-gen-", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def run(options, program):
+    types = [load(path) for path in options.types]
+    if options.command == "check":
+        return
+    from ferry_render import Renderer
+    renderer = Renderer(template_folder(options.templates, program))
+    text = render(options.command, types, renderer)
+    if options.depfile:
+        read_files = [path for element in types for path in element.read_files]
+        paths = unique_paths(read_files + renderer.read_files + own_modules())
+        write(options.depfile, depfile_text(options.output, paths))
+    write(options.output, text)
+
+
+def main(arguments=None, program=None):
+    options = parse(arguments)
+    try:
+        run(options, program or sys.argv[0])
+    except GeneratorError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"ferry-gen: {error.filename or options.output}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: MIT
+"""Load a type description, check it, and compute every name that the templates print.
+
+Templates decide nothing: what they print is an attribute of ElementType, Field, Conversion or Pair.
+"""
+
+import json
+import os
+import re
+
+GEN_ABI = 1
+VALUE_BYTES = 32  # FERRY_VALUE_BYTES of <ferry/kernel.h>
+LITERAL_BYTES = 4095  # what a C99 compiler must accept in one string
+ALIGN_LIMIT = 256  # every copy of a buffer is aligned at least so
+
+KINDS = {"float": 1, "bfloat": 2, "int": 3, "uint": 4, "bool": 5, "complex": 6, "struct": 7}
+KIND_BITS = {
+    "float": (16, 32, 64),
+    "bfloat": (16,),
+    "int": (8, 16, 32, 64),
+    "uint": (8, 16, 32, 64),
+    "bool": (8,),
+    "complex": (32, 64, 128),
+}
+
+# C types whose kind and width are the same on every platform that Ferry runs on.
+C_SCALARS = {
+    "float": ("float", 32), "double": ("float", 64),
+    "int8_t": ("int", 8), "int16_t": ("int", 16), "int32_t": ("int", 32), "int64_t": ("int", 64),
+    "uint8_t": ("uint", 8), "uint16_t": ("uint", 16), "uint32_t": ("uint", 32), "uint64_t": ("uint", 64),
+    "signed char": ("int", 8), "unsigned char": ("uint", 8),
+    "bool": ("bool", 8), "_Bool": ("bool", 8),
+    "float _Complex": ("complex", 64), "double _Complex": ("complex", 128),
+}
+FIELD_TYPES = dict(C_SCALARS, char=("int", 8))
+
+TYPE_WORDS = frozenset(
+    "bool char double enum float int long short signed struct union unsigned _Bool _Complex _Float16".split())
+RESERVED = TYPE_WORDS | frozenset("""
+    alignas alignof and and_eq asm auto bitand bitor break case catch char8_t char16_t char32_t class compl concept const
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do dynamic_cast
+    else explicit export extern false for friend goto if inline mutable namespace new noexcept not not_eq nullptr operator
+    or or_eq private protected public register reinterpret_cast requires restrict return sizeof static static_assert
+    static_cast switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual using virtual
+    void volatile wchar_t while xor xor_eq _Alignas _Alignof _Atomic _Generic _Imaginary _Noreturn _Static_assert
+    _Thread_local""".split())
+
+TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "export", "kind", "bits", "bytes", "align",
+             "fields", "cuda_declaration", "conversions")
+FIELD_KEYS = ("name", "type", "offset", "count")
+CONVERSION_KEYS = ("from", "function", "include")
+
+BUILTIN_DIR = os.path.join(os.path.dirname(os.path.realpath(__file__)), "types")
+
+
+class GeneratorError(Exception):
+    """Ends a run with its text as the message."""
+
+
+class TypeFileError(GeneratorError):
+    """What is wrong with a type file: `file: key: what was wrong and what was expected`."""
+
+    def __init__(self, path, key, message):
+        text = f"{path}: {key}: {message}" if key else f"{path}: {message}"
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
+
+def identity_of(kind, bits, size, align, fields):
+    """FNV-1a as ferry_element_identity() of <ferry/element.h> defines it."""
+    words = [KINDS[kind], bits, size, align]
+    for field in fields:
+        words += [KINDS[field.kind], field.bits, field.offset, field.count]
+    value = 14695981039346656037
+    for byte in b"".join(word.to_bytes(8, "little") for word in words):
+        value = (value ^ byte) * 1099511628211 % 2**64
+    return value
+
+
+def scalar_align(kind, bits):
+    return bits // 16 if kind == "complex" else bits // 8
+
+
+def include_line(path):
+    """A path in <> or of Ferry's own headers stays in <>; other paths are quoted."""
+    if path.startswith("<"):
+        return f"#include {path}"
+    return f"#include <{path}>" if path.startswith("ferry/") else f'#include "{path}"'
+
+
+def c_string_lines(text):
+    """C string literals, one for each line of `text`; octal escapes cannot run into what follows them."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "?": "\\?"}
+    lines = []
+    for line in text.splitlines(keepends=True):
+        characters = (escapes.get(c) or (c if c.isascii() else "".join(f"\\{b:03o}" for b in c.encode()))
+                      for c in line)
+        lines.append('"' + "".join(characters) + '"')
+    return lines
+
+
+class Field:
+    """One member of a struct. Attributes are what templates print."""
+
+    def __init__(self, name, kind, bits, offset, count):
+        self.name = name
+        self.kind = kind
+        self.kind_constant = "FERRY_KIND_" + kind.upper()
+        self.bits = bits
+        self.offset = offset
+        self.count = count
+        self.bytes = bits // 8 * count
+        self.end = offset + self.bytes
+
+
+class Conversion:
+    """One user-written conversion into a type, from a built-in one."""
+
+    def __init__(self, source, function, include):
+        self.source = source  # ElementType
+        self.name = source.name
+        self.function = function
+        self.include = include
+
+
+class ElementType:
+    """One element type, checked. Attributes are what templates print."""
+
+    def __init__(self, path, data):
+        self.path = path
+        self.read_files = [path]
+        check = Checker(path, data)
+        check.keys(data, "", TYPE_KEYS, ("ferry", "prefix", "name", "c_type", "header", "kind"))
+        check.version()
+        self.source = os.path.basename(path)
+        self.name = check.name()
+        self.prefix = check.prefix()
+        self.kind = check.choice("kind", KINDS)
+        self.c_type = check.c_type(self.kind)
+        self.header = check.header()
+        self.include = check.includes()
+        self.export = check.identifier("export") + " " if "export" in data else ""
+        if self.kind == "struct":
+            self._load_struct(check)
+        else:
+            self._load_scalar(check)
+        self.conversions = check.conversions(self)
+        self._name_everything()
+
+    def _load_scalar(self, check):
+        for key in ("bytes", "align", "fields", "cuda_declaration"):
+            check.absent(key, f"belongs to structs only; kind '{self.kind}' is described by 'bits'")
+        self.bits = check.bits(self.kind, self.c_type)
+        self.bytes = self.bits // 8
+        self.align = scalar_align(self.kind, self.bits)
+        self.fields = []
+        self.cuda_lines = []
+
+    def _load_struct(self, check):
+        check.absent("bits", "belongs to scalars only; a struct is described by 'bytes', 'align' and 'fields'")
+        self.bits = 0
+        self.bytes = check.integer("bytes", 1, 2**31 - 1)
+        self.align = check.align(self.bytes)
+        self.fields = check.fields(self.bytes)
+        self.cuda_lines = check.cuda_declaration()
+
+    def _name_everything(self):
+        self.sym = f"{self.prefix}_{self.name}"
+        self.handle = f"{self.sym}_buffer"
+        self.guard = f"{self.sym.upper()}_BUFFER_H"
+        self.gen_abi = GEN_ABI
+        self.include_line = include_line(self.header)
+        self.include_lines = [include_line(path) for path in self.include]
+        self.kind_constant = "FERRY_KIND_" + self.kind.upper()
+        self.is_struct = self.kind == "struct"
+        self.identity = f"UINT64_C(0x{identity_of(self.kind, self.bits, self.bytes, self.align, self.fields):016x})"
+        self.value_by_pointer = self.bytes > VALUE_BYTES
+        self.title = self._title()
+        self.conversion_includes = unique(["#include <ferry/conversion.h>"]
+                                          + [c.source.include_line for c in self.conversions]) if self.conversions else []
+        self.function_includes = unique([include_line(c.include) for c in self.conversions if c.include])
+
+    def _title(self):
+        if self.is_struct:
+            return f"{self.c_type}, {self.bytes} bytes, aligned to {self.align}"
+        words = {"float": f"IEEE-754 binary{self.bits}", "bfloat": "bfloat16", "int": f"signed, {self.bits} bits",
+                 "uint": f"unsigned, {self.bits} bits", "bool": "one byte, 0 or 1",
+                 "complex": f"two IEEE-754 binary{self.bits // 2}"}
+        return f"{self.c_type} ({words[self.kind]})"
+
+
+def unique(items):
+    return list(dict.fromkeys(items))
+
+
+class Checker:
+    """Reads one description key by key; every refusal names the file, the key and what was expected."""
+
+    def __init__(self, path, data):
+        self.path = path
+        self.data = data
+
+    def fail(self, key, message):
+        raise TypeFileError(self.path, key, message)
+
+    def keys(self, data, where, known, required):
+        for key in data:
+            if key not in known:
+                self.fail(where + key, f"unknown key; expected one of {', '.join(known)}")
+        for key in required:
+            if key not in data:
+                self.fail(where + key, "missing; it is required")
+
+    def absent(self, key, why):
+        if key in self.data:
+            self.fail(key, why)
+
+    def value(self, key, kind, what, data=None, where=""):
+        data = self.data if data is None else data
+        if key not in data:
+            self.fail(where + key, f"missing; expected {what}")
+        value = data[key]
+        if type(value) is not kind:
+            self.fail(where + key, f"is {json.dumps(value)}; expected {what}")
+        return value
+
+    def text(self, key, what, data=None, where=""):
+        value = self.value(key, str, what, data, where)
+        if not value:
+            self.fail(where + key, f"is empty; expected {what}")
+        return value
+
+    def integer(self, key, low, high, data=None, where=""):
+        what = f"a whole number from {low} to {high}"
+        value = self.value(key, int, what, data, where)
+        if not low <= value <= high:
+            self.fail(where + key, f"is {value}; expected {what}")
+        return value
+
+    def choice(self, key, choices):
+        what = f"one of {', '.join(choices)}"
+        value = self.text(key, what)
+        if value not in choices:
+            self.fail(key, f"is '{value}'; expected {what}")
+        return value
+
+    def version(self):
+        if self.value("ferry", int, "1, the version of this format") != 1:
+            self.fail("ferry", f"is {self.data['ferry']}; this generator reads version 1")
+
+    def name(self):
+        return self.lower_name("name", "short name of the type", RESERVED - TYPE_WORDS)
+
+    def prefix(self):
+        prefix = self.lower_name("prefix", "prefix of your project's symbols", RESERVED)
+        builtin = os.path.dirname(os.path.realpath(self.path)) == BUILTIN_DIR
+        if prefix in ("ferry", "ferryi") and not builtin:
+            self.fail("prefix", f"is '{prefix}', which belongs to the library; expected a prefix of your own project")
+        return prefix
+
+    def lower_name(self, key, purpose, refused):
+        what = f"the {purpose}: lower-case letters, digits and single '_', beginning with a letter, such as 'mylib'"
+        value = self.text(key, what)
+        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", value):
+            self.fail(key, f"is '{value}'; expected {what}")
+        if value in refused:
+            self.fail(key, f"'{value}' is a reserved word of C or C++; expected another name")
+        return value
+
+    def identifier(self, key, data=None, where=""):
+        value = self.text(key, "a C identifier", data, where)
+        self.check_identifier(where + key, value)
+        return value
+
+    def check_identifier(self, key, value):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            self.fail(key, f"is '{value}'; expected a C identifier")
+        if value in RESERVED:
+            self.fail(key, f"'{value}' is a reserved word of C or C++; expected another name")
+
+    def c_type(self, kind):
+        what = "a C type name of plain words, such as 'float' or 'struct mylib_vec3'"
+        value = self.text("c_type", what)
+        words = value.split(" ")
+        if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word) for word in words):
+            self.fail("c_type", f"is '{value}'; expected {what}, without pointers, arrays or qualifiers")
+        for word in words:
+            if word in RESERVED - TYPE_WORDS:
+                self.fail("c_type", f"is '{value}', and '{word}' is a reserved word of C or C++; expected {what}")
+        if any(word not in TYPE_WORDS for word in words[:-1]):
+            self.fail("c_type", f"is '{value}', more than one name; expected {what}")
+        if words[-1] in ("struct", "union", "enum"):
+            self.fail("c_type", f"is '{value}', without a tag; expected {what}")
+        expected = C_SCALARS.get(value)
+        if expected and expected[0] != kind:
+            self.fail("kind", f"is '{kind}', but C type '{value}' is of kind '{expected[0]}'")
+        return value
+
+    def bits(self, kind, c_type):
+        bits = self.value("bits", int, f"the width of one {kind} in bits")
+        widths = KIND_BITS[kind]
+        if bits not in widths:
+            self.fail("bits", f"is {bits}; expected {' or '.join(map(str, widths))} for kind '{kind}'")
+        if c_type in C_SCALARS and C_SCALARS[c_type][1] != bits:
+            self.fail("bits", f"is {bits}, but C type '{c_type}' has {C_SCALARS[c_type][1]}")
+        return bits
+
+    def header(self):
+        path = self.text("header", "the path by which the generated header is included")
+        self.check_path("header", path)
+        return path
+
+    def check_path(self, key, path):
+        if (not re.fullmatch(r"[A-Za-z0-9_+.][A-Za-z0-9_+./-]*", path) or path.endswith("/")
+                or ".." in path.split("/")):
+            self.fail(key, f"is '{path}'; expected a relative include path such as 'mylib/vec3.h'")
+
+    def check_include(self, key, path):
+        angled = path.startswith("<") and path.endswith(">")
+        self.check_path(key, path[1:-1] if angled else path)
+
+    def includes(self):
+        if "include" not in self.data:
+            return []
+        paths = self.value("include", list, "a list of include paths")
+        for index, path in enumerate(paths):
+            if type(path) is not str:
+                self.fail(f"include[{index}]", f"is {json.dumps(path)}; expected an include path")
+            self.check_include(f"include[{index}]", path)
+            if path in paths[:index]:
+                self.fail(f"include[{index}]", f"'{path}' is listed twice")
+        return paths
+
+    def align(self, size):
+        align = self.integer("align", 1, ALIGN_LIMIT)
+        if align & (align - 1):
+            self.fail("align", f"is {align}; expected a power of two")
+        if size % align:
+            self.fail("align", f"is {align}, which does not divide 'bytes' = {size}")
+        return align
+
+    def objects(self, key, what):
+        entries = self.value(key, list, f"a list of {what}")
+        for index, entry in enumerate(entries):
+            if type(entry) is not dict:
+                self.fail(f"{key}[{index}]", f"is {json.dumps(entry)}; expected an object, one of the {what}")
+        return entries
+
+    def fields(self, size):
+        entries = self.objects("fields", "fields")
+        if not entries:
+            self.fail("fields", "is empty; expected every field of the struct")
+        fields = []
+        for index, entry in enumerate(entries):
+            field = self.field(entry, f"fields[{index}].", size)
+            if any(field.name == other.name for other in fields):
+                self.fail(f"fields[{index}].name", f"'{field.name}' is listed twice")
+            for other in fields:
+                if field.offset < other.end and other.offset < field.end:
+                    self.fail(f"fields[{index}].offset", f"'{field.name}' at bytes {field.offset}..{field.end - 1} "
+                              f"overlaps '{other.name}' at bytes {other.offset}..{other.end - 1}")
+            fields.append(field)
+        return sorted(fields, key=lambda field: field.offset)
+
+    def field(self, entry, where, size):
+        self.keys(entry, where, FIELD_KEYS, ("name", "type", "offset"))
+        name = self.text("name", "a member designator such as 'x' or 'inner.x'", entry, where)
+        for part in name.split("."):
+            self.check_identifier(where + "name", part)
+        what = f"one of {', '.join(FIELD_TYPES)}"
+        c_type = self.text("type", what, entry, where)
+        if c_type not in FIELD_TYPES:
+            self.fail(where + "type", f"is '{c_type}'; expected {what}")
+        offset = self.integer("offset", 0, size - 1, entry, where)
+        count = self.integer("count", 1, size, entry, where) if "count" in entry else 1
+        field = Field(name, *FIELD_TYPES[c_type], offset, count)
+        if field.end > size:
+            self.fail(where + "offset", f"'{name}' ends at byte {field.end}, past 'bytes' = {size}")
+        return field
+
+    def cuda_declaration(self):
+        if "cuda_declaration" not in self.data:
+            return []
+        text = self.text("cuda_declaration", "the struct's definition in CUDA C++")
+        if any(c < " " and c not in "\n\t" or "\ud800" <= c <= "\udfff" for c in text):
+            self.fail("cuda_declaration", "holds a control character or half a pair; expected text, line ends and tabs")
+        if len(text.encode()) > LITERAL_BYTES:
+            self.fail("cuda_declaration", f"has {len(text.encode())} bytes; expected at most {LITERAL_BYTES}")
+        return c_string_lines(text)
+
+    def conversions(self, owner):
+        if "conversions" not in self.data:
+            return []
+        found = []
+        for index, entry in enumerate(self.objects("conversions", "conversions")):
+            conversion = self.conversion(entry, f"conversions[{index}].", owner)
+            if any(conversion.name == other.name for other in found):
+                self.fail(f"conversions[{index}].from", f"'{conversion.name}' is listed twice")
+            found.append(conversion)
+        return found
+
+    def conversion(self, entry, where, owner):
+        self.keys(entry, where, CONVERSION_KEYS, ("from", "function"))
+        names = builtin_names()
+        name = self.text("from", f"one of {', '.join(names)}", entry, where)
+        if name not in names:
+            self.fail(where + "from", f"is '{name}'; expected a built-in type, one of {', '.join(names)}")
+        function = self.identifier("function", entry, where)
+        include = ""
+        if "include" in entry:
+            include = self.text("include", "the header that declares the function", entry, where)
+            self.check_include(where + "include", include)
+        source = load(os.path.join(BUILTIN_DIR, name + ".json"))
+        owner.read_files += source.read_files
+        return Conversion(source, function, include)
+
+
+def builtin_names():
+    return sorted(entry[:-5] for entry in os.listdir(BUILTIN_DIR) if entry.endswith(".json"))
+
+
+def refuse_duplicates(path):
+    def build(pairs):
+        data = {}
+        for key, value in pairs:
+            if key in data:
+                raise TypeFileError(path, key, "appears twice in one object; expected each key once")
+            data[key] = value
+        return data
+    return build
+
+
+def refuse_constant(path):
+    def refuse(text):
+        raise TypeFileError(path, "", f"not JSON: '{text}' is not a JSON number")
+    return refuse
+
+
+def load(path):
+    """The checked ElementType of one file; raises TypeFileError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file, object_pairs_hook=refuse_duplicates(path), parse_constant=refuse_constant(path))
+    except OSError as error:
+        raise TypeFileError(path, "", f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TypeFileError(path, "", "is not UTF-8 text; expected a JSON file") from None
+    except json.JSONDecodeError as error:
+        raise TypeFileError(path, f"line {error.lineno} column {error.colno}", f"not JSON: {error.msg}") from None
+    except ValueError:
+        raise TypeFileError(path, "", "not JSON: holds a number with too many digits") from None
+    except RecursionError:
+        raise TypeFileError(path, "", "is nested too deeply; expected one object of a type") from None
+    if type(data) is not dict:
+        raise TypeFileError(path, "", "holds no object; expected one JSON object that describes a type")
+    return ElementType(path, data)

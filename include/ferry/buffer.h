@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_BUFFER_H
+#define FERRY_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ferry/element.h>
+#include <ferry/kernel.h>
+#include <ferry/pool.h>
+#include <ferry/scope.h>
+#include <ferry/status.h>
+#include <ferry/stream.h>
+
+FERRY_BEGIN_DECLS
+
+/**
+ * @file
+ * The untyped buffer under the typed API that ferry-gen writes. Programs use <ferry/float.h> and its
+ * kin; these functions serve generated code, and code that handles elements it learns at run time.
+ *
+ * Offsets and counts are elements of the handle's own element; FERRY_REST as a count means up to the end.
+ * Every function checks its arguments at this edge: NULL or an empty handle is FERRY_ERROR_INVALID_ARGUMENT,
+ * a range past the end FERRY_ERROR_OUT_OF_RANGE, an element that differs FERRY_ERROR_WRONG_TYPE, a stream of
+ * another context FERRY_ERROR_WRONG_CONTEXT, an open scope that conflicts FERRY_ERROR_BUSY, a destroyed context
+ * FERRY_ERROR_INVALID_STATE. Memory and devices add FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE and
+ * FERRY_ERROR_DEVICE_LOST. "The usual statuses" below means these. Unless it says otherwise a call that fails
+ * has changed nothing, and any thread may call.
+ */
+
+/** Where the newest bytes of a range are; a snapshot. Values are final. */
+typedef enum ferry_state {
+    FERRY_STATE_UNINITIALIZED = 0, /**< never written: reads as zero */
+    FERRY_STATE_HOST_ONLY = 1,     /**< no device copy exists */
+    FERRY_STATE_DEVICE_ONLY = 2,   /**< no host copy exists */
+    FERRY_STATE_SYNCHRONIZED = 3,  /**< host and devices hold the same written bytes */
+    FERRY_STATE_HOST_DIRTY = 4,    /**< the host holds everything, devices lack some */
+    FERRY_STATE_DEVICE_DIRTY = 5,  /**< devices hold everything, the host lacks some */
+    FERRY_STATE_MIXED = 6          /**< each side lacks something */
+} ferry_state;
+
+/** The constant's name without its prefix, such as "HOST_DIRTY". Never NULL. */
+FERRY_API const char *ferry_state_name(ferry_state state);
+
+/** How to create a buffer. NULL, or zero in any field, means the default. */
+typedef struct ferry_buffer_options {
+    const char *name;         /**< for messages, traces, reports and ferry_context_find(); copied */
+    size_t align;             /**< of every copy, a power of two up to 2 MiB; default 256 */
+    ferry_memory_kind memory; /**< DEFAULT, PAGEABLE or PINNED host copies; MANAGED: one copy for all places */
+    bool scrub;               /**< bytes that an OVERWRITE scope leaves out read as zero */
+    uint64_t reserved[4];
+} ferry_buffer_options;
+
+/** How to wrap memory of the caller. NULL, or zero in any field, means the default. */
+typedef struct ferry_wrap_options {
+    const char *name;                             /**< copied */
+    void (*on_release)(void *memory, void *user); /**< runs once, after the last use; no lock is held */
+    void *user;
+    bool read_only;                               /**< writes are FERRY_ERROR_INVALID_ARGUMENT; nothing comes back */
+    uint64_t reserved[4];
+} ferry_wrap_options;
+
+/** What a buffer is, for people and tests. Strings live as long as the handle. */
+typedef struct ferry_buffer_info {
+    const char *name;             /**< "" when it has none */
+    const ferry_element *element;
+    size_t count;
+    size_t bytes;
+    size_t offset_bytes;          /**< of a view in its base */
+    ferry_state state;            /**< of exactly this range */
+    uint32_t places_with_copy;    /**< bit p: memory is reserved at place p */
+    uint32_t places_current;      /**< bit p: place p holds every written byte */
+    uint32_t scopes;              /**< open now, over the whole base */
+    bool borrowed;                /**< wraps memory of the caller */
+    bool read_only;
+    bool pinned;                  /**< the host copy exists and is page-locked */
+    uint64_t reserved[4];
+} ferry_buffer_info;
+
+/** Options of a long copy. NULL, or zero in any field, means the default. */
+typedef struct ferry_transfer_options {
+    size_t chunk_bytes;  /**< how much is copied between two calls of keep_going; default: the context's staging ring */
+    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< false cancels; no lock is held */
+    void *user;
+    uint64_t reserved[4];
+} ferry_transfer_options;
+
+/* -- creation and lifetime ------------------------------------------------------------------------- */
+
+/**
+ * A buffer of `count` elements that reads as zero. Takes no memory at any place until it is used, touches no
+ * device, does not block. The caller owns `*out`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (also a malformed element), FERRY_ERROR_OVERFLOW (count * size, or
+ *         above options.buffer_bytes_limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no
+ *         device of the context has), FERRY_ERROR_INVALID_STATE.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count,
+                                                           const ferry_buffer_options *options, ferry_buffer **out);
+
+/** As ferry_buffer_create(), with a copy of `source` in the host copy. Later edits of `source` do not show. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *context, const ferry_element *element,
+                                                                const void *source, size_t count,
+                                                                const ferry_buffer_options *options, ferry_buffer **out);
+
+/**
+ * A buffer over the caller's host memory, which stays the host copy: never freed, moved, resized or registered.
+ * Starts HOST_ONLY. The memory must outlive the wrap, which ends with unwrap, or with destroy of the last handle.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
+                                                              size_t count, const ferry_wrap_options *options, ferry_buffer **out);
+
+/**
+ * A buffer over the caller's device memory at the place of `ready_on`; its content is what that stream leaves
+ * there. Starts DEVICE_ONLY. A NULL stream means the default stream of a context with one device.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
+                                                                size_t count, ferry_stream *ready_on,
+                                                                const ferry_wrap_options *options, ferry_buffer **out);
+
+/**
+ * Bring newer bytes back into the wrapped memory, make `stream` (NULL: this thread) wait for every use of it, end
+ * the wrap, and set `*buffer` to NULL. @return the usual statuses; FERRY_ERROR_INVALID_STATE for a buffer that wraps
+ * nothing, and while other handles or views of it live. After a failure the wrap goes on.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream);
+
+/**
+ * A window of `count` elements at `offset`, with the element of `base`. No copy: base and view see each other's
+ * writes at every place. It keeps the base alive; nested views add offsets; zero length is legal, at the end too.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset,
+                                                         size_t count, ferry_buffer **out);
+
+/**
+ * A view that reads the bytes as another element. `count` is in the new element; FERRY_REST needs the remaining bytes
+ * to divide. @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t offset_bytes,
+                                                            size_t count, ferry_buffer **out);
+
+/** Checks that the buffer has this element; returns a borrowed handle, not a counted one. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buffer **out);
+
+/** Count one more owner and return the same handle; NULL for NULL. */
+FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
+
+/**
+ * Give one ownership back and set `*buffer` to NULL; NULL and a pointer to NULL are harmless. Work in flight is
+ * safe: memory is reused only after it. With a scope still open it logs an error and the last close frees.
+ */
+FERRY_API void ferry_buffer_destroy(ferry_buffer **buffer);
+
+/** Elements; 0 for NULL. */
+FERRY_API size_t ferry_buffer_count(const ferry_buffer *buffer);
+/** Bytes; 0 for NULL. */
+FERRY_API size_t ferry_buffer_bytes(const ferry_buffer *buffer);
+/** The library's own copy of the element's description; NULL for NULL. */
+FERRY_API const ferry_element *ferry_buffer_element(const ferry_buffer *buffer);
+/** The context; NULL for NULL. */
+FERRY_API ferry_context *ferry_buffer_context(const ferry_buffer *buffer);
+/** The state of exactly this handle's range; UNINITIALIZED for NULL. */
+FERRY_API ferry_state ferry_buffer_state(ferry_buffer *buffer);
+/** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out);
+/**
+ * One line such as `float[1000] "heights" 4000 bytes HOST_DIRTY copies: host cuda:0`, always ended with NUL when
+ * `bytes` > 0. @return the length the whole line needs without NUL, as snprintf() does; 0 for NULL.
+ */
+FERRY_API size_t ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes);
+
+/**
+ * Change the count. The prefix is kept wherever it is current, a new tail reads as zero, the same count does
+ * nothing. @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer, size_t count);
+
+/* -- scopes ---------------------------------------------------------------------------------------- */
+
+/**
+ * Open a scope on host memory: brings what the range lacks to the host (none for OVERWRITE), waits for work that
+ * still uses those host bytes, and gives the address of element `offset` of one contiguous copy. The address is
+ * stable until invalidate, resize or eviction of the host copy. A range of zero elements opens a closed scope
+ * and sets `*out` to NULL.
+ * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also for writes to a read-only wrap.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element,
+                                                              ferry_access access, size_t offset, size_t count,
+                                                              ferry_scope *scope, void **out);
+
+/**
+ * Open a scope on device memory at the place of `stream`, for work queued on that stream. Brings what the range
+ * lacks, orders the stream after every earlier use that matters, and never waits for the stream's own work. From
+ * pinned memory it returns at once; from pageable memory when the last byte has been staged.
+ * @param stream NULL: the default stream of a context with exactly one device
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a driver call is needed.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element,
+                                                                ferry_access access, ferry_stream *stream, size_t offset,
+                                                                size_t count, ferry_scope *scope, void **out);
+
+/**
+ * Open all of the arguments' ranges, or none, at one place. Each argument's access must be set, see
+ * ferry_argument_with(). Overlapping ranges of one buffer are merged, READ with a write being UPDATE.
+ *
+ * @param scopes        `count` scopes, all written on success
+ * @param out_pointers  `count` pointers; may be NULL
+ * @param stream        the stream of `place`; must be NULL for the host
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes, void **out_pointers,
+                                                            const ferry_argument *arguments, size_t count, int place,
+                                                            ferry_stream *stream);
+
+/**
+ * Block until the range could be opened with `access`, as far as scopes of users go.
+ * @return FERRY_OK; FERRY_ERROR_BUSY when `timeout_ns` passed first (0: ask once); the usual statuses.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns);
+
+/* -- copies ---------------------------------------------------------------------------------------- */
+
+/**
+ * Copy from the caller's memory. Writes where the range is current, the host on a tie or when nowhere; fetches
+ * nothing. Returns when `source` may be reused. Commits chunk by chunk: after a failure each chunk holds its old or
+ * its new value. @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for NULL with count > 0.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                              const void *source, size_t count);
+/**
+ * Copy to the caller's memory, from the host where it is current, else straight from a device, creating no copy
+ * and changing no state. Blocks until the bytes are there.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                            void *target, size_t count);
+/**
+ * Copy between buffers of one context and equal elements, where the source is current: on one device it is one
+ * device copy. Overlapping ranges of one buffer behave as memmove().
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                                                         ferry_buffer *source, size_t source_offset, size_t count);
+/** Set each element of the range to `*value`, on the side where it is current; on the host on a tie. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                         size_t count, const void *value);
+
+/**
+ * As the calls above, asynchronously: the order among calls is that of submission, the work is ordered on
+ * `stream`, at whose place it writes (NULL: as the call above would choose). Memory of the caller may be touched
+ * again when the event is done, not before.
+ * @param out may be NULL; else the caller owns `*out`
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
+                                                                    size_t offset, const void *source, size_t count,
+                                                                    ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element,
+                                                                  size_t offset, void *target, size_t count,
+                                                                  ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element,
+                                                               size_t target_offset, ferry_buffer *source, size_t source_offset,
+                                                               size_t count, ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                               size_t count, const void *value, ferry_stream *stream,
+                                                               ferry_event **out);
+
+/** As the calls above, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element,
+                                                                   size_t offset, const void *source, size_t count,
+                                                                   const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_with(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                                 void *target, size_t count,
+                                                                 const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_with(ferry_buffer *target, const ferry_element *element,
+                                                              size_t target_offset, ferry_buffer *source, size_t source_offset,
+                                                              size_t count, const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill_with(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                              size_t count, const void *value,
+                                                              const ferry_transfer_options *options);
+
+/* -- places: for code that keeps raw pointers ------------------------------------------------------ */
+
+/** Make the range current at a place, as a READ scope would, and wait until it is there. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place);
+/**
+ * Say that the copy at `place` was written behind Ferry's back, on `written_on` (NULL: on the host, or for a device
+ * before this call). @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or when bytes of the range are newer elsewhere.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                                                               ferry_stream *written_on);
+/** Forget the copy at `place`; where it was the only current one its bytes move first. A whole buffer's memory is given back. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int place);
+/** The content of the range is not needed any more: it reads as zero. Moves nothing. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count);
+/** Take the memory of the whole base at a place now. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
+/** Give the memory of the whole base at a place back, moving what is only there. FERRY_ERROR_INVALID_STATE for pinned and wrapped copies. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_evict(ferry_buffer *buffer, int place);
+/** Block until no queued work uses the copy at `place` any more. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_idle(ferry_buffer *buffer, int place);
+/** True when every written byte of the range is current at `place`; false for NULL and unknown places. A snapshot. */
+FERRY_API bool ferry_buffer_is_current(ferry_buffer *buffer, int place);
+/**
+ * Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or resized. Counted.
+ * Brings nothing up to date: sync_to does. `*out` is the address of this handle's first element.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_pin(ferry_buffer *buffer, int place, void **out);
+/** @return the usual statuses; FERRY_ERROR_INVALID_STATE when it is not pinned there. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unpin(ferry_buffer *buffer, int place);
+/** True when the host copy exists and is page-locked. */
+FERRY_API bool ferry_buffer_is_pinned(ferry_buffer *buffer);
+/**
+ * Start bringing the whole handle's range to a place and return; later work on `stream` (NULL: the place's default
+ * stream) is ordered after it. Place 0 prefetches to the host.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream);
+
+/** Advice about managed memory. Values are final. */
+typedef enum ferry_advice {
+    FERRY_ADVISE_READ_MOSTLY = 1,
+    FERRY_ADVISE_UNSET_READ_MOSTLY = 2,
+    FERRY_ADVISE_PREFERRED_LOCATION = 3,
+    FERRY_ADVISE_UNSET_PREFERRED_LOCATION = 4,
+    FERRY_ADVISE_ACCESSED_BY = 5,
+    FERRY_ADVISE_UNSET_ACCESSED_BY = 6
+} ferry_advice;
+
+/** @return the usual statuses; FERRY_ERROR_UNSUPPORTED for memory that is not managed, or a device that takes no advice. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place);
+
+FERRY_END_DECLS
+
+#endif

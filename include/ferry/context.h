@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_CONTEXT_H
+#define FERRY_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ferry/scope.h>
+#include <ferry/status.h>
+
+FERRY_BEGIN_DECLS
+
+/** Which way bytes went. Values are final. */
+typedef enum ferry_direction {
+    FERRY_DIRECTION_UPLOAD = 1,   /**< host to device */
+    FERRY_DIRECTION_DOWNLOAD = 2, /**< device to host */
+    FERRY_DIRECTION_DEVICE = 3,   /**< inside one device */
+    FERRY_DIRECTION_PEER = 4,     /**< from device to device */
+    FERRY_DIRECTION_HOST = 5,     /**< inside host memory */
+    FERRY_DIRECTION_FILL = 6      /**< written by the device or the host, from nowhere */
+} ferry_direction;
+
+/** One transfer, told to the trace callback after it was queued. */
+typedef struct ferry_trace {
+    const char *buffer;        /**< the buffer's name; "" when it has none */
+    const char *reason;        /**< the call that needed it, such as "read_device" */
+    size_t bytes;
+    int source_place;          /**< -1 for a fill and for the caller's own memory */
+    int target_place;          /**< -1 for the caller's own memory */
+    ferry_direction direction;
+    bool staged;               /**< went through pinned chunks */
+} ferry_trace;
+
+/** Receives each transfer. Runs on the thread that queued it, with no lock held; must not call the library. */
+typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
+
+/** How to create a context. NULL, or zero in any field, means the default. */
+typedef struct ferry_context_options {
+    const char *devices;           /**< list such as "host", "emulated:2", "cuda", "cuda:0,cuda:1"; NULL: FERRY_DEVICE, else best */
+    ferry_log_callback *log;       /**< NULL: silent */
+    void *log_user;
+    ferry_trace_callback *trace;   /**< NULL: none */
+    void *trace_user;
+    size_t buffer_bytes_limit;     /**< largest buffer; default: no limit but size_t */
+    size_t device_bytes_limit;     /**< pool limit of each device; default: what the device has */
+    size_t host_bytes_limit;       /**< pool limit of pageable host copies; default: physical memory */
+    size_t pinned_bytes_limit;     /**< pool limit of pinned memory; default: a quarter of physical memory */
+    size_t staging_chunk_bytes;    /**< one pinned chunk of the staging ring; default 256 KiB, at least 4 KiB */
+    size_t staging_chunk_count;    /**< chunks of a ring; default 4, at least 2 */
+    size_t emulated_memory_bytes;  /**< memory of each emulated device; default 256 MiB */
+    uint64_t emulated_latency_ns;  /**< added to each copy of an emulated device; default 0 */
+    uint64_t emulated_bytes_per_second; /**< link of an emulated device; default: as fast as memcpy */
+    uint64_t reserved[4];
+} ferry_context_options;
+
+/** What a device can do; bits of ferry_place_info.capabilities. Values are final. */
+typedef enum ferry_capability {
+    FERRY_CAN_PIN = 1 << 0,             /**< page-locks host memory */
+    FERRY_CAN_MANAGE = 1 << 1,          /**< managed memory, one pointer for host and device */
+    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< host and device may touch managed memory at once; prefetch and advice */
+    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< runs precompiled images */
+    FERRY_CAN_COMPILE = 1 << 4,         /**< compiles CUDA source at run time */
+    FERRY_CAN_RUN_HOST_BODY = 1 << 5,   /**< kernels run as C functions */
+    FERRY_CAN_BATCH = 1 << 6,           /**< many copies in one driver call */
+    FERRY_CAN_PEER = 1 << 7,            /**< copies from another device of the context without the host */
+    FERRY_CAN_CAPTURE = 1 << 8          /**< streams can be captured into graphs */
+} ferry_capability;
+
+/** What a place is. Strings are owned by the context. */
+typedef struct ferry_place_info {
+    const char *kind;         /**< "host", "emulated", "cuda" */
+    const char *name;         /**< such as "NVIDIA H200" */
+    int native;               /**< the driver's ordinal; 0 for the host */
+    bool coherent;            /**< shares the host's memory: no copies at all */
+    uint64_t capabilities;    /**< ferry_capability bits */
+    int architecture;         /**< compute capability, 10 * major + minor, on CUDA; else 0 */
+    int driver_version;       /**< 1000 * major + 10 * minor on CUDA; else 0 */
+    uint64_t reserved[4];
+} ferry_place_info;
+
+/** Memory at a place, in bytes: free + used = total. */
+typedef struct ferry_memory_info {
+    size_t total; /**< what the place has, or the context's limit when that is less */
+    size_t free;  /**< what is left of it */
+    size_t used;  /**< taken by this context and, on a device, by everybody else */
+    size_t live;  /**< held by this context's buffers and blocks */
+    size_t cached; /**< held idle by this context's pools */
+    uint64_t reserved[4];
+} ferry_memory_info;
+
+/** A count of copies and their bytes. */
+typedef struct ferry_transfer_count {
+    uint64_t copies;
+    uint64_t bytes;
+} ferry_transfer_count;
+
+/** What a context moved since it was created, counted, never estimated. */
+typedef struct ferry_transfer_stats {
+    ferry_transfer_count upload, download, device, peer, host, fill; /**< by direction */
+    ferry_transfer_count direct; /**< uploads and downloads straight from or to pinned memory */
+    ferry_transfer_count staged; /**< uploads and downloads through the staging ring */
+    uint64_t device_calls;       /**< calls made to the devices, of every kind: the measure of a free hit */
+    uint64_t reserved[8];
+} ferry_transfer_stats;
+
+/**
+ * Open devices and make a context over them.
+ *
+ * The list of devices comes from `options->devices`, else from the environment's FERRY_DEVICE, else it is the
+ * best CUDA device, else the host device (logged). One context uses its devices' memory pools, streams and
+ * staging rings alone. The caller owns `*out`.
+ *
+ * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a device that was asked for is absent); FERRY_ERROR_INVALID_ARGUMENT (a
+ *         malformed list, more than 15 devices, `out` NULL); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE.
+ * Threads: any. Blocks while drivers start.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options, ferry_context **out);
+
+/**
+ * The counted process-wide context, created with default options by the first caller, so that libraries that do
+ * not know each other exchange buffers. Balance each success with ferry_context_destroy().
+ * @return as ferry_context_create(). Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out);
+
+/**
+ * Wait for all work, give all memory back, and set `*context` to NULL. NULL is harmless.
+ *
+ * Buffers still alive are reported to the log by name and bytes; their handles then answer only destroy, count
+ * and info. Streams and kernels of the context are dead. Threads: no other thread may be inside a call of this context.
+ */
+FERRY_API void ferry_context_destroy(ferry_context **context);
+
+/** The number of device places; places are 1..count. 0 for NULL. Threads: any. */
+FERRY_API int ferry_context_place_count(const ferry_context *context);
+
+/** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, no such place). Place 0 is the host. Threads: any. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_place_info(ferry_context *context, int place, ferry_place_info *out);
+
+/** Memory at a place, now. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_DEVICE. Threads: any. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *out);
+
+/** What moved so far. Exact when no call is running. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
+
+/** The borrowed default stream of a place: the legacy default stream on CUDA. NULL when there is no such place. Threads: any. */
+FERRY_API ferry_stream *ferry_context_stream(ferry_context *context, int place);
+
+/**
+ * The live buffer that was created with this name, as a counted handle: destroy it. The youngest where several
+ * share a name. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, or no such buffer). Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out);
+
+FERRY_END_DECLS
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_CONVERSION_H
+#define FERRY_CONVERSION_H
+
+#include <stddef.h>
+
+#include <ferry/element.h>
+#include <ferry/scope.h>
+#include <ferry/status.h>
+
+FERRY_BEGIN_DECLS
+
+/**
+ * @file
+ * What generated conversions stand on. Programs include <ferry/convert.h>, which holds the typed functions.
+ */
+
+/** What happens to a value that the target cannot hold. Values are final; 0 is SATURATE too. */
+typedef enum ferry_convert_policy {
+    FERRY_CONVERT_SATURATE = 1, /**< round to nearest even, then clamp; NaN to an integer is 0 */
+    FERRY_CONVERT_CHECK = 2,    /**< fails when a value does not fit after rounding to nearest even, or is NaN for an integer; target unchanged */
+    FERRY_CONVERT_TRUNCATE = 3  /**< toward zero, then clamp; NaN to an integer is 0 */
+} ferry_convert_policy;
+
+/**
+ * Converts `count` elements. With FERRY_CONVERT_CHECK the target is written only when every element fits; a NULL target
+ * then only checks. @return FERRY_OK, or FERRY_ERROR_OUT_OF_RANGE with ferry_error_index() set, or FERRY_ERROR_INVALID_ARGUMENT.
+ */
+typedef ferry_status ferry_convert_function(void *target, const void *source, size_t count, ferry_convert_policy policy);
+
+/** One direction between two elements. Static data of the generated code. */
+typedef struct ferry_conversion {
+    const ferry_element *from;
+    const ferry_element *to;
+    ferry_convert_function *convert;
+} ferry_conversion;
+
+/**
+ * Copy from memory of element `conversion->from` into a buffer of element `conversion->to`, converting on the way; as
+ * ferry_buffer_copy_from() otherwise. With CHECK, a value that does not fit changes nothing.
+ * @return the usual statuses of <ferry/buffer.h>; FERRY_ERROR_OUT_OF_RANGE by CHECK, with ferry_error_index() relative to `source`.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
+                                                                        size_t offset, const void *source, size_t count,
+                                                                        ferry_convert_policy policy);
+/** Copy to memory of element `conversion->to` from a buffer of element `conversion->from`; with CHECK the target memory is written only when all fits. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
+                                                                      size_t offset, void *target, size_t count,
+                                                                      ferry_convert_policy policy);
+/** Convert from one buffer into another of the same context. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion,
+                                                            size_t target_offset, ferry_buffer *source, size_t source_offset,
+                                                            size_t count, ferry_convert_policy policy);
+
+/**
+ * Convert between arrays, which do not overlap: the checking edge of the generated array functions.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy; NULL with count > 0, though CHECK takes a NULL target and then
+ *         only checks); FERRY_ERROR_OVERFLOW (bytes of the arrays); FERRY_ERROR_OUT_OF_RANGE by CHECK, with ferry_error_index() set.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion, void *target, const void *source,
+                                                            size_t count, ferry_convert_policy policy);
+
+/** For generated code: set this thread's sentence and index for a CHECK failure; returns FERRY_ERROR_OUT_OF_RANGE. */
+FERRY_API ferry_status ferry_conversion_failed(const ferry_conversion *conversion, size_t index);
+
+FERRY_END_DECLS
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_BASE_H
+#define FERRYI_BASE_H
+
+/*
+ * What every layer stands on: failing with a sentence, logging, sizes that do not wrap, time, threads and shared
+ * libraries. Knows nothing above it. All that is particular to Linux is in src/base.
+ */
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ferry/status.h>
+
+/* -- failing (status.c) ---------------------------------------------------------------------------- */
+
+/* Set this thread's sentence and return `status`. Messages say what was being done, to what, with how much, why. */
+ferry_status ferryi_fail(ferry_status status, const char *format, ...) FERRY_PRINTF(2, 3);
+ferry_status ferryi_failv(ferry_status status, const char *format, va_list arguments);
+/* Put "prefix: " before this thread's sentence; returns `status` unchanged. */
+ferry_status ferryi_fail_in(ferry_status status, const char *format, ...) FERRY_PRINTF(2, 3);
+/* Set the index that ferry_error_index() answers; ferryi_fail() resets it. Call it after ferryi_fail(). */
+void ferryi_fail_index(size_t index);
+/* The sentence of an asynchronous failure, kept until somebody asks: a heap copy of ferry_last_error(), or NULL. */
+char *ferryi_last_error_copy(void);
+
+/* -- logging (log.c) ------------------------------------------------------------------------------- */
+
+struct ferryi_log {
+    ferry_log_callback *callback; /* NULL: silent */
+    void *user;
+};
+
+void ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...) FERRY_PRINTF(3, 4);
+
+/* -- sizes (inline) -------------------------------------------------------------------------------- */
+
+static inline bool
+ferryi_mul_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+static inline bool
+ferryi_add_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+
+/* Round up to a multiple of `align`, a power of two; false when it does not fit. */
+static inline bool
+ferryi_round_up(size_t value, size_t align, size_t *out)
+{
+    size_t padded;
+    if (!ferryi_add_size(value, align - 1, &padded))
+        return false;
+    *out = padded & ~(align - 1);
+    return true;
+}
+
+static inline bool
+ferryi_is_power_of_two(size_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+static inline size_t
+ferryi_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t
+ferryi_max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* -- time and the machine (system.c) --------------------------------------------------------------- */
+
+uint64_t ferryi_now_ns(void);             /* monotonic */
+void ferryi_sleep_ns(uint64_t ns);
+void ferryi_yield(void);
+size_t ferryi_physical_memory(void);      /* bytes; at least 1 GiB when it cannot be told */
+size_t ferryi_page_bytes(void);
+const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
+uint64_t ferryi_thread_id(void);          /* never 0, never reused while the thread lives */
+
+/* -- threads (thread.c) ---------------------------------------------------------------------------- */
+
+typedef pthread_mutex_t ferryi_mutex;
+typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
+typedef pthread_t ferryi_thread;
+
+void ferryi_mutex_init(ferryi_mutex *mutex);
+void ferryi_mutex_destroy(ferryi_mutex *mutex);
+void ferryi_mutex_lock(ferryi_mutex *mutex);
+void ferryi_mutex_unlock(ferryi_mutex *mutex);
+void ferryi_cond_init(ferryi_cond *cond);
+void ferryi_cond_destroy(ferryi_cond *cond);
+void ferryi_cond_signal(ferryi_cond *cond);
+void ferryi_cond_broadcast(ferryi_cond *cond);
+void ferryi_cond_wait(ferryi_cond *cond, ferryi_mutex *mutex);
+/* Until `deadline_ns` of ferryi_now_ns(); false when it passed. */
+bool ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline_ns);
+/* Threads block all signals: the program's handlers run on its own threads. */
+ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), void *argument);
+void ferryi_thread_join(ferryi_thread thread);
+
+/* -- shared libraries (library.c) ------------------------------------------------------------------ */
+
+/* NULL when absent; the reason is then in `reason` (may be NULL). Never closed: drivers do not survive it. */
+void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
+void *ferryi_library_symbol(void *library, const char *name);
+
+#endif

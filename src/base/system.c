@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/base.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t
+ferryi_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void
+ferryi_sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+void
+ferryi_yield(void)
+{
+    sched_yield();
+}
+
+size_t
+ferryi_physical_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    size_t bytes;
+    if (pages <= 0 || !ferryi_mul_size((size_t)pages, ferryi_page_bytes(), &bytes))
+        return (size_t)1 << 30;
+    return bytes;
+}
+
+size_t
+ferryi_page_bytes(void)
+{
+    long bytes = sysconf(_SC_PAGESIZE);
+    return bytes > 0 ? (size_t)bytes : 4096;
+}
+
+const char *
+ferryi_getenv(const char *name)
+{
+    return secure_getenv(name);
+}
+
+uint64_t
+ferryi_thread_id(void)
+{
+    static _Thread_local uint64_t id;
+    if (id == 0)
+        id = (uint64_t)syscall(SYS_gettid);
+    return id;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/base.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* POSIX lets these fail only for misuse, so failures are our own mistakes. */
+static void
+must(int result)
+{
+    assert(result == 0);
+    (void)result;
+}
+
+void
+ferryi_mutex_init(ferryi_mutex *mutex)
+{
+    must(pthread_mutex_init(mutex, NULL));
+}
+
+void
+ferryi_mutex_destroy(ferryi_mutex *mutex)
+{
+    must(pthread_mutex_destroy(mutex));
+}
+
+void
+ferryi_mutex_lock(ferryi_mutex *mutex)
+{
+    must(pthread_mutex_lock(mutex));
+}
+
+void
+ferryi_mutex_unlock(ferryi_mutex *mutex)
+{
+    must(pthread_mutex_unlock(mutex));
+}
+
+void
+ferryi_cond_init(ferryi_cond *cond)
+{
+    pthread_condattr_t attributes;
+    must(pthread_condattr_init(&attributes));
+    must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
+    must(pthread_cond_init(cond, &attributes));
+    must(pthread_condattr_destroy(&attributes));
+}
+
+void
+ferryi_cond_destroy(ferryi_cond *cond)
+{
+    must(pthread_cond_destroy(cond));
+}
+
+void
+ferryi_cond_signal(ferryi_cond *cond)
+{
+    must(pthread_cond_signal(cond));
+}
+
+void
+ferryi_cond_broadcast(ferryi_cond *cond)
+{
+    must(pthread_cond_broadcast(cond));
+}
+
+void
+ferryi_cond_wait(ferryi_cond *cond, ferryi_mutex *mutex)
+{
+    must(pthread_cond_wait(cond, mutex));
+}
+
+bool
+ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline_ns)
+{
+    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    int result = pthread_cond_timedwait(cond, mutex, &deadline);
+    assert(result == 0 || result == ETIMEDOUT);
+    return result == 0;
+}
+
+struct start {
+    char name[16];
+    void (*run)(void *);
+    void *argument;
+};
+
+static void *
+thread_main(void *opaque)
+{
+    struct start start = *(struct start *)opaque;
+    free(opaque);
+    pthread_setname_np(pthread_self(), start.name);
+    start.run(start.argument);
+    return NULL;
+}
+
+ferry_status
+ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), void *argument)
+{
+    struct start *start = calloc(1, sizeof(*start));
+    if (!start)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: no memory for %zu bytes", name, sizeof(*start));
+    strncpy(start->name, name, sizeof(start->name) - 1);
+    start->run = run;
+    start->argument = argument;
+
+    /* New threads inherit the mask: block everything around the creation. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int result = pthread_create(out, NULL, thread_main, start);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (result != 0) {
+        free(start);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: pthread_create: %s", name, strerror(result));
+    }
+    return FERRY_OK;
+}
+
+void
+ferryi_thread_join(ferryi_thread thread)
+{
+    must(pthread_join(thread, NULL));
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/access.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Moves planned at a time, under one hold of the lock. */
+#define MOVES_PER_STEP 16
+
+static bool
+access_writes(uint8_t access)
+{
+    return access != FERRY_READ;
+}
+
+/* -- claims ---------------------------------------------------------------------------------------- */
+
+static bool
+same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
+{
+    if (!claim->lane || claim->lane != access->lane)
+        return false;
+    return !claim->lane->per_thread || claim->thread == ferryi_thread_id();
+}
+
+static enum ferryi_conflict
+conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_access *access, bool is_hit)
+{
+    if (claim->begin >= access->end || access->begin >= claim->end)
+        return FERRYI_CONFLICT_NONE;
+    bool held = claim->state == FERRYI_CLAIM_HELD;
+
+    /* Giving a copy up disturbs nobody who holds another place's pointer. */
+    if (access->access == FERRYI_ACCESS_DROP && held) {
+        bool theirs = claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, access->place);
+        return theirs ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
+    }
+    if (!access_writes(claim->access) && !access_writes(access->access)) {
+        /* Somebody is moving the same bytes to the same copy: let one transfer serve both. */
+        bool same_move = claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+                         access->place != FERRYI_PLACE_NONE &&
+                         ferryi_store_same_memory(store, claim->place, access->place);
+        return same_move && !is_hit ? FERRYI_CONFLICT_WAIT : FERRYI_CONFLICT_NONE;
+    }
+    if (!held)
+        return FERRYI_CONFLICT_WAIT;
+    return same_stream(claim, access) ? FERRYI_CONFLICT_NONE : FERRYI_CONFLICT_BUSY;
+}
+
+enum ferryi_conflict
+ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit)
+{
+    enum ferryi_conflict worst = FERRYI_CONFLICT_NONE;
+    uint32_t left = store->claim_count;
+    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_FREE)
+            continue;
+        left--;
+        enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
+        if (conflict > worst)
+            worst = conflict;
+    }
+    return worst;
+}
+
+static bool
+is_hit_now(ferryi_store *store, const struct ferryi_access *access)
+{
+    return access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP ||
+           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place, access->lane);
+}
+
+/* Take a slot; false when the table is full. */
+static bool
+add_claim(ferryi_store *store, struct ferryi_access *access)
+{
+    uint32_t slot = ferryi_access_free_slot(store);
+    if (slot == store->claim_capacity)
+        return false;
+    access->slot = slot;
+    access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->lane,
+                                          FERRYI_CLAIM_MOVING);
+    store->claims[slot].thread = 0;
+    if (access->lane && !ferryi_lane_is_numbered(access->lane)) {
+        store->claims[slot].thread = ferryi_thread_id();
+        ferryi_lane_hold(access->lane);
+    }
+    return true;
+}
+
+/* More slots than the table that was seen to be full. Without the lock. */
+static ferry_status
+grow_claims(ferryi_store *store, uint32_t seen_capacity)
+{
+    uint32_t capacity = seen_capacity ? seen_capacity * 2 : 4;
+    struct ferryi_claim *claims = calloc(capacity, sizeof(*claims));
+    if (!claims)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open buffer \"%s\": no memory for %u scopes", ferryi_store_name(store),
+                           capacity);
+    ferryi_store_lock(store);
+    if (store->claim_capacity < capacity) {
+        struct ferryi_claim *old = store->claims;
+        if (store->claim_high > 0)
+            memcpy(claims, old, store->claim_high * sizeof(*claims));
+        store->claims = claims;
+        store->claim_capacity = capacity;
+        claims = old;
+    }
+    ferryi_store_unlock(store);
+    free(claims);
+    return FERRY_OK;
+}
+
+/* A write that is relied on by a later scope of its own stream counts from now on: the stream has it queued before. */
+static ferry_status
+commit_same_stream(ferryi_store *store, const struct ferryi_access *access)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state != FERRYI_CLAIM_HELD || !access_writes(claim->access) || claim->same_lane_seen ||
+            claim->begin >= access->end || access->begin >= claim->end || !same_stream(claim, access))
+            continue;
+        struct ferryi_map_supply none = {0};
+        if (!ferryi_valid_map_promise(&store->map, &none)) {
+            ferryi_store_unlock(store);
+            ferry_status status = ferryi_store_promise(store, 1);
+            ferryi_store_lock(store);
+            if (status == FERRY_OK)
+                ferryi_valid_map_unpromise(&store->map);
+            return status == FERRY_OK ? FERRY_ERROR_BUSY : status;
+        }
+        ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+        claim->same_lane_seen = true;
+    }
+    return FERRY_OK;
+}
+
+static ferry_status
+fail_busy(const struct ferryi_access *access)
+{
+    return ferryi_fail(FERRY_ERROR_BUSY, "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of the two writes",
+                       access->reason, access->begin, access->end, ferryi_store_name(access->store));
+}
+
+/* How many commits this access may come to. */
+static uint32_t
+commits_of(const struct ferryi_access *access)
+{
+    return access->access == FERRY_UPDATE ? 2 : 1;
+}
+
+static void
+unpromise(ferryi_store *store, uint32_t count)
+{
+    while (count-- > 0)
+        ferryi_valid_map_unpromise(&store->map);
+}
+
+/* One try; `*out_again` when something had to be waited for or made first. */
+static ferry_status
+try_claim(struct ferryi_access *access, bool *out_again)
+{
+    ferryi_store *store = access->store;
+    ferry_context *context = store->context;
+    ferry_status status = FERRY_OK;
+    *out_again = false;
+
+    ferryi_store_lock(store);
+    bool is_hit = is_hit_now(store, access);
+    enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
+    if (ferryi_store_is_dead(store)) {
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", access->reason,
+                             ferryi_store_name(store));
+    } else if (access_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory", access->reason,
+                             ferryi_store_name(store));
+    } else if (conflict == FERRYI_CONFLICT_BUSY) {
+        status = fail_busy(access);
+    } else if (conflict == FERRYI_CONFLICT_WAIT) {
+        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+        atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
+        uint64_t epoch = ferryi_context_park_epoch(context);
+        ferryi_store_unlock(store);
+        ferryi_context_park(context, epoch, 0);
+        *out_again = true;
+        return FERRY_OK;
+    } else {
+        status = access->lane ? commit_same_stream(store, access) : FERRY_OK;
+        *out_again = status == FERRY_ERROR_BUSY;
+        if (*out_again)
+            status = FERRY_OK;
+        else if (status == FERRY_OK && !add_claim(store, access)) {
+            uint32_t capacity = store->claim_capacity;
+            ferryi_store_unlock(store);
+            *out_again = true;
+            return grow_claims(store, capacity);
+        }
+    }
+    ferryi_store_unlock(store);
+    return status;
+}
+
+static void drop_claim(struct ferryi_access *access, uint32_t promises);
+
+static ferry_status
+claim_one(struct ferryi_access *access)
+{
+    ferry_status status;
+    bool again;
+    do {
+        status = try_claim(access, &again);
+    } while (status == FERRY_OK && again);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_store_promise(access->store, commits_of(access));
+    if (status != FERRY_OK)
+        drop_claim(access, 0);
+    return status;
+}
+
+/* The claim goes without a trace; frees the store when that was the last thing that kept it. */
+static void
+drop_claim(struct ferryi_access *access, uint32_t promises)
+{
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    unpromise(store, promises);
+    ferryi_lane *lane = store->claims[access->slot].lane;
+    ferryi_access_remove_claim(store, &store->claims[access->slot]);
+    bool last = store->doomed && store->claim_count == 0;
+    ferryi_store_unlock_waking(store);
+    if (lane)
+        ferryi_lane_let_go(lane);
+    if (last)
+        ferryi_store_free(store);
+}
+
+static int
+by_store_and_range(const void *a, const void *b)
+{
+    const struct ferryi_access *x = a, *y = b;
+    if (x->store != y->store)
+        return (uintptr_t)x->store < (uintptr_t)y->store ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static uint8_t
+merged_access(uint8_t a, uint8_t b)
+{
+    return a == b ? a : FERRY_UPDATE;
+}
+
+size_t
+ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged, size_t *group)
+{
+    /* `group` serves as the sorted order first: a signature has few arguments. */
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
+            group[at] = group[at - 1];
+        group[at] = i;
+    }
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct ferryi_access *next = &wanted[group[i]];
+        struct ferryi_access *last = left ? &merged[left - 1] : NULL;
+        if (last && last->store == next->store && next->begin < last->end) {
+            last->end = ferryi_max_size(last->end, next->end);
+            last->access = merged_access(last->access, next->access);
+        } else {
+            merged[left++] = *next;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (merged[at].store != wanted[i].store || wanted[i].begin < merged[at].begin || wanted[i].end > merged[at].end)
+            at++;
+        group[i] = at;
+    }
+    return left;
+}
+
+ferry_status
+ferryi_access_claim(struct ferryi_access *list, size_t count)
+{
+    /* Always in the same order, so that two calls over several buffers cannot wait for each other. */
+    if (count > 1)
+        qsort(list, count, sizeof(*list), by_store_and_range);
+    for (size_t i = 0; i < count; i++) {
+        ferry_status status = claim_one(&list[i]);
+        if (status != FERRY_OK) {
+            while (i-- > 0)
+                drop_claim(&list[i], commits_of(&list[i]));
+            return status;
+        }
+    }
+    return FERRY_OK;
+}
+
+/* -- moving ---------------------------------------------------------------------------------------- */
+
+struct ferryi_memory
+ferryi_access_memory(ferryi_store *store, int place, size_t begin)
+{
+    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    /* Managed memory serves the copy engine as pinned memory does. */
+    bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
+    return (struct ferryi_memory){.place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
+}
+
+ferry_status
+ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
+{
+    if (status == FERRY_ERROR_DEVICE_LOST && place != 0) {
+        char *text = ferryi_last_error_copy();
+        ferryi_store_lose(store, place, 0, store->map.bytes, status, text ? text : "the device is lost");
+        free(text);
+    }
+    return status;
+}
+
+/* Zeros where nothing was ever written. */
+static ferry_status
+fill_zero(struct ferryi_access *access, size_t begin, size_t end)
+{
+    ferryi_store *store = access->store;
+    ferryi_lane *lane = NULL;
+    ferry_status status = FERRY_OK;
+    bool on_host = ferryi_store_same_memory(store, access->place, 0);
+    if (!on_host)
+        status = ferryi_engine_lane(store->context->engine, access->place, access->place, &lane);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, access->place, lane, true);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_memory target = ferryi_access_memory(store, on_host ? 0 : access->place, begin);
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
+    status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, lane, &job);
+    if (lane)
+        ferryi_store_note_write(store, access->place, lane);
+    return status;
+}
+
+/* Pageable host memory is used by nobody but the host: transfers through it end before they return. */
+static bool
+is_pageable(ferryi_store *store, int place)
+{
+    return place == 0 && !ferryi_store_copy(store, 0)->pinned && store->memory != FERRY_MEMORY_MANAGED;
+}
+
+void
+ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane)
+{
+    if (!lane || target_place == FERRYI_PLACE_NONE)
+        return;
+    bool into_pageable = is_pageable(target, target_place);
+    if (!into_pageable && !is_pageable(source, source_place))
+        ferryi_store_note_read(source, source_place, lane);
+    if (!into_pageable)
+        ferryi_store_note_write(target, target_place, lane);
+}
+
+static ferry_status
+move_one(struct ferryi_access *access, const struct ferryi_move *move)
+{
+    ferryi_store *store = access->store;
+    if (move->source == FERRYI_ZERO)
+        return fill_zero(access, move->begin, move->end);
+
+    /* One allocation for both: the move is no more than waiting for whoever wrote it. */
+    if (ferryi_store_same_memory(store, access->place, move->source))
+        return FERRY_OK;
+
+    ferryi_engine *engine = store->context->engine;
+    ferryi_lane *lane;
+    ferry_status status = ferryi_engine_lane(engine, access->place, move->source, &lane);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, move->source, lane, false);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, access->place, lane, true);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
+    status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin), ferryi_access_memory(store, move->source, move->begin),
+                                move->end - move->begin, lane, &job);
+    /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or arrived, by now. */
+    ferryi_access_note_transfer(store, access->place, store, move->source, lane);
+    return status;
+}
+
+ferry_status
+ferryi_access_fail_lost(const struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    char text[512] = "the device that had it is lost";
+    ferryi_store_lock(store);
+    ferry_status status = store->lost_status ? store->lost_status : FERRY_ERROR_DEVICE_LOST;
+    if (store->lost_text) {
+        strncpy(text, store->lost_text, sizeof(text) - 1);
+        text[sizeof(text) - 1] = 0;
+    }
+    ferryi_store_unlock(store);
+    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s", access->reason, access->begin, access->end,
+                       ferryi_store_name(store), text);
+}
+
+/* Bring what the range lacks, then let the place join. */
+static ferry_status
+bring(struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
+    for (size_t at = access->begin; at < access->end;) {
+        struct ferryi_move moves[MOVES_PER_STEP];
+        bool lost;
+        size_t next;
+        ferryi_store_lock(store);
+        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, access->end, reachable, moves, MOVES_PER_STEP, &next, &lost);
+        ferryi_store_unlock(store);
+        if (lost)
+            return ferryi_access_fail_lost(access);
+        for (size_t i = 0; i < count; i++) {
+            ferry_status status = move_one(access, &moves[i]);
+            if (status != FERRY_OK)
+                return ferryi_access_note_loss(store, access->place ? access->place : moves[i].source, status);
+        }
+        at = next;
+    }
+    ferryi_store_lock(store);
+    ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, access->begin, access->end);
+    ferryi_store_unlock(store);
+    return FERRY_OK;
+}
+
+static ferry_status
+scrub(struct ferryi_access *access)
+{
+    ferry_status status = fill_zero(access, access->begin, access->end);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(access->store, access->place, access->lane, true);
+    return status;
+}
+
+/* `*out_promises` is how many commits are still promised. */
+static ferry_status
+prepare_one(struct ferryi_access *access, uint32_t *out_promises)
+{
+    ferryi_store *store = access->store;
+    ferry_status status = FERRY_OK;
+    if (access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
+        return FERRY_OK;
+
+    ferryi_store_lock(store);
+    bool is_hit = is_hit_now(store, access);
+    if (is_hit)
+        access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
+    ferryi_store_unlock(store);
+    if (is_hit)
+        return FERRY_OK;
+
+    if (access->lane && !access->lane->internal)
+        status = ferryi_lane_check_capture(access->lane);
+    if (status == FERRY_OK)
+        status = ferryi_store_reserve(store, access->place);
+    if (status == FERRY_OK && access->access != FERRY_OVERWRITE) {
+        status = bring(access);
+        *out_promises -= status == FERRY_OK;
+    }
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, access->place, access->lane, access_writes(access->access));
+    if (status == FERRY_OK && access->access == FERRY_OVERWRITE && store->scrub)
+        status = scrub(access);
+    if (status == FERRY_OK)
+        access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
+    return status;
+}
+
+ferry_status
+ferryi_access_prepare(struct ferryi_access *list, size_t count)
+{
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
+        uint32_t promises = commits_of(&list[i]);
+        status = prepare_one(&list[i], &promises);
+        if (status != FERRY_OK) {
+            for (size_t j = 0; j < count; j++)
+                drop_claim(&list[j], j < i ? (list[j].access != FERRY_READ) : j == i ? promises : commits_of(&list[j]));
+            return status;
+        }
+        /* Keep one promise for the write to come; a hit used none. */
+        ferryi_store_lock(list[i].store);
+        unpromise(list[i].store, promises - (list[i].access != FERRY_READ));
+        list[i].store->claims[list[i].slot].state = list[i].user ? FERRYI_CLAIM_HELD : FERRYI_CLAIM_CALL;
+        ferryi_store_unlock_waking(list[i].store);
+    }
+    return status;
+}
+
+ferry_status
+ferryi_access_open(struct ferryi_access *list, size_t count)
+{
+    ferry_status status = ferryi_access_claim(list, count);
+    return status == FERRY_OK ? ferryi_access_prepare(list, count) : status;
+}
+
+/* -- closing --------------------------------------------------------------------------------------- */
+
+/* Stamp the use on the copy. May make driver calls on streams without a number; the claim still protects the range. */
+static ferry_status
+note_use(ferryi_store *store, int place, ferryi_lane *lane, uint64_t thread, uint32_t generation, bool writes)
+{
+    if (!lane || place == FERRYI_PLACE_NONE)
+        return FERRY_OK;
+    ferry_status status = FERRY_OK;
+    ferryi_lane *on = lane;
+    if (!ferryi_lane_is_numbered(lane)) {
+        ferryi_stamp stamp;
+        status = ferryi_lane_note(lane, thread, &stamp);
+        on = stamp ? store->context->order.lanes[ferryi_stamp_number(stamp)] : NULL;
+    } else if (atomic_load(&lane->retired) || lane->generation != generation) {
+        /* Its closing event covers the use: nothing later can be queued on it, so the lane itself is the stamp. */
+        if (lane->generation != generation)
+            on = NULL;
+    }
+    if (!on)
+        return status;
+    if (writes)
+        ferryi_store_note_write(store, place, on);
+    else
+        ferryi_store_note_read(store, place, on);
+
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    bool eager = copy->eager && on == lane && !lane->internal;
+    copy->eager = copy->eager && !eager;
+    ferryi_store_unlock(store);
+    if (eager && ferryi_lane_flush(on) != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_DEBUG, "record an event early: %s", ferry_last_error());
+    return status;
+}
+
+/* Leave the place out of the sets where others hold the value; see enum ferryi_close. */
+static enum ferryi_change
+change_of(uint8_t access, enum ferryi_close how)
+{
+    if (how == FERRYI_CLOSE_ABANDON)
+        return FERRYI_CHANGE_FORGET;
+    return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
+}
+
+static ferry_status
+close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, ferryi_lane *lane)
+{
+    ferryi_store *store = access->store;
+    ferry_status status = FERRY_OK;
+    ferryi_store_lock(store);
+    struct ferryi_claim claim = store->claims[access->slot];
+    ferryi_store_unlock(store);
+    bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
+
+    if (how != FERRYI_CLOSE_CANCEL && claim.access != FERRYI_ACCESS_DROP)
+        status = note_use(store, claim.place, lane, claim.thread, lane == claim.lane ? claim.generation : lane ? lane->generation : 0,
+                          changes);
+
+    ferryi_store_lock(store);
+    if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL && done_end > claim.begin)
+        ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin, done_end);
+    else if (claim.access != FERRY_READ)
+        ferryi_valid_map_unpromise(&store->map);
+    ferryi_access_remove_claim(store, &store->claims[access->slot]);
+    bool last = store->doomed && store->claim_count == 0;
+    struct ferryi_map_supply excess = {0};
+    if (ferryi_valid_map_has_excess(&store->map))
+        ferryi_valid_map_take_excess(&store->map, &excess);
+    ferryi_store_unlock_waking(store);
+    ferryi_map_supply_free(&excess);
+    if (claim.lane)
+        ferryi_lane_let_go(claim.lane);
+    if (last)
+        ferryi_store_free(store);
+    return status;
+}
+
+ferry_status
+ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_lane *lane)
+{
+    return close_at(access, how, access->end, lane);
+}
+
+ferry_status
+ferryi_access_close_part(struct ferryi_access *access, size_t done_end, ferryi_lane *lane)
+{
+    return close_at(access, FERRYI_CLOSE_COMMIT, done_end, lane);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/buffer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ALIGN ((size_t)2 << 20)
+
+/* -- checking -------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what)
+{
+    if (!buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
+    if (element && element->identity != buffer->identity)
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s", what, ferryi_store_name(buffer->store),
+                           buffer->element->name, element->name ? element->name : "an unnamed element");
+    if (count == FERRY_REST)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: offset %zu is past the end of buffer \"%s\" with %zu elements", what, offset,
+                           ferryi_store_name(buffer->store), buffer->count);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: %zu elements at offset %zu reach past the end of buffer \"%s\" with %zu elements",
+                       what, count, offset, ferryi_store_name(buffer->store), buffer->count);
+}
+
+ferry_status
+ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what,
+                    struct ferryi_range *out)
+{
+    if (!buffer || (element && element->identity != buffer->identity) || !ferryi_buffer_range_fits(buffer, offset, count))
+        return ferryi_buffer_refuse(buffer, element, offset, count, what);
+    if (ferryi_store_is_dead(buffer->store))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" was destroyed", what,
+                           ferryi_store_name(buffer->store));
+    *out = ferryi_buffer_range(buffer, offset, count);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what)
+{
+    struct ferryi_range whole;
+    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, what, &whole);
+    return status == FERRY_OK ? ferryi_context_check_place(buffer->store->context, place, what) : status;
+}
+
+/* -- creation -------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_buffer_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, bool is_view, ferry_buffer **out)
+{
+    ferry_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (!buffer) {
+        ferryi_store_release(store);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a handle of buffer: no memory for %zu bytes", sizeof(*buffer));
+    }
+    buffer->identity = interned->identity;
+    buffer->element = interned;
+    buffer->element_bytes = interned->bytes;
+    buffer->offset = offset;
+    buffer->count = count;
+    buffer->store = store;
+    buffer->is_view = is_view;
+    atomic_init(&buffer->references, 1);
+    if (!is_view)
+        store->owner = buffer;
+    *out = buffer;
+    return FERRY_OK;
+}
+
+static ferry_status
+check_options(const ferry_context *context, const ferry_buffer_options *options)
+{
+    if (!options)
+        return FERRY_OK;
+    if (options->align && (!ferryi_is_power_of_two(options->align) || options->align > MAX_ALIGN))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer: alignment %zu is no power of two up to %zu", options->align, MAX_ALIGN);
+    if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_MANAGED || options->memory == FERRY_MEMORY_DEVICE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer: memory kind %d is not one for buffers", (int)options->memory);
+    if (options->memory == FERRY_MEMORY_MANAGED) {
+        bool managed = false;
+        for (int place = 1; place <= context->place_count; place++)
+            managed = managed || (context->devices[place]->capabilities & FERRY_CAN_MANAGE);
+        if (!managed)
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "create a managed buffer: no device of the context has managed memory");
+    }
+    return FERRY_OK;
+}
+
+/* Checks what every creation checks; `*out_bytes` is the size. */
+static ferry_status
+check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out, const char *what,
+               const ferry_element **out_interned, size_t *out_bytes)
+{
+    if (!context || !element || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL", what);
+    if (atomic_load_explicit(&context->closed, memory_order_relaxed))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context was destroyed", what);
+    ferry_status status = ferryi_element_intern(element, out_interned);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "%s", what);
+    if (!ferryi_mul_size(count, element->bytes, out_bytes) || *out_bytes > PTRDIFF_MAX)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes overflow a size", what, count, element->bytes);
+    if (*out_bytes > context->buffer_bytes_limit)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu bytes are above the context's limit of %zu bytes for a buffer", what, *out_bytes,
+                           context->buffer_bytes_limit);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count, const ferry_buffer_options *options,
+                    ferry_buffer **out)
+{
+    const ferry_element *interned;
+    size_t bytes;
+    ferryi_store *store;
+    ferry_status status = check_creation(context, element, count, out, "create a buffer", &interned, &bytes);
+    if (status == FERRY_OK)
+        status = check_options(context, options);
+    if (status == FERRY_OK)
+        status = ferryi_store_create(context, bytes, options, &store);
+    if (status != FERRY_OK)
+        return status;
+    if (interned->align > store->align)
+        store->align = (uint32_t)interned->align;
+    return ferryi_buffer_new(store, interned, 0, count, false, out);
+}
+
+ferry_status
+ferry_buffer_create_from(ferry_context *context, const ferry_element *element, const void *source, size_t count,
+                         const ferry_buffer_options *options, ferry_buffer **out)
+{
+    if (!source && count > 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer from memory: source is NULL");
+    ferry_buffer *buffer;
+    ferry_status status = ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_copy_from(buffer, element, 0, source, count);
+    if (status != FERRY_OK)
+        ferry_buffer_destroy(&buffer);
+    else
+        *out = buffer;
+    return status;
+}
+
+/* -- wrapping -------------------------------------------------------------------------------------- */
+
+static ferry_status
+wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *memory, size_t count, int place,
+     const ferry_wrap_options *options, ferryi_stamp written, ferry_buffer **out)
+{
+    static const ferry_wrap_options defaults;
+    if (!options)
+        options = &defaults;
+    ferryi_store *store;
+    /* Views may read it as larger elements as far as its address allows. */
+    size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
+    ferry_buffer_options named = {.name = options->name, .align = lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN};
+    ferry_status status = ferryi_store_create(context, bytes, &named, &store);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_buffer_new(store, interned, 0, count, false, out);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    copy->pointer = memory;
+    copy->written = written;
+    store->exists = FERRYI_PLACE_BIT(place);
+    store->borrowed_place = (uint8_t)place;
+    store->read_only = options->read_only;
+    store->on_release = options->on_release;
+    store->on_release_user = options->user;
+    ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
+    return FERRY_OK;
+}
+
+static ferry_status
+check_wrapped(const ferry_element *interned, const void *memory, size_t count, const char *what)
+{
+    if (!memory && count > 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory is NULL", what);
+    if ((uintptr_t)memory % interned->align)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory at %p is not aligned to %zu bytes", what, memory, interned->align);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory, size_t count,
+                       const ferry_wrap_options *options, ferry_buffer **out)
+{
+    const ferry_element *interned;
+    size_t bytes;
+    ferry_status status = check_creation(context, element, count, out, "wrap host memory", &interned, &bytes);
+    if (status == FERRY_OK)
+        status = check_wrapped(interned, memory, count, "wrap host memory");
+    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, FERRY_PLACE_HOST, options, 0, out) : status;
+}
+
+ferry_status
+ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory, size_t count, ferry_stream *ready_on,
+                         const ferry_wrap_options *options, ferry_buffer **out)
+{
+    const ferry_element *interned;
+    size_t bytes;
+    ferryi_lane *lane;
+    ferryi_stamp written = 0;
+    ferry_status status = check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
+    if (status == FERRY_OK)
+        status = check_wrapped(interned, memory, count, "wrap device memory");
+    if (status == FERRY_OK)
+        status = ferryi_context_lane(context, ready_on, "wrap device memory", &lane);
+    if (status == FERRY_OK)
+        status = ferryi_lane_note(lane, ferryi_thread_id(), &written);
+    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, lane->place, options, written, out) : status;
+}
+
+/* Whether this handle is all that keeps the wrap; the store's lock is held. */
+static bool
+is_only_user(const ferry_buffer *buffer)
+{
+    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 && buffer->store->claim_count == 0;
+}
+
+/* Newer bytes come back, and the host or `lane` is ordered after every use of the wrapped memory. */
+static ferry_status
+bring_back(ferryi_store *store, ferryi_lane *lane)
+{
+    int place = store->borrowed_place;
+    struct ferryi_range whole = {0, store->map.bytes};
+    ferry_status status = FERRY_OK;
+    if (!store->read_only && whole.end > 0)
+        status = ferryi_buffer_bring(store, whole, place, "unwrap");
+    return status == FERRY_OK ? ferryi_store_order(store, place, lane, true) : status;
+}
+
+ferry_status
+ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
+{
+    if (!buffer || !*buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unwrap a buffer: it is NULL");
+    ferryi_store *store = (*buffer)->store;
+    ferryi_lane *lane = NULL;
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "unwrap a buffer", &range);
+    if (status == FERRY_OK && stream)
+        status = ferryi_context_lane(store->context, stream, "unwrap a buffer", &lane);
+    if (status != FERRY_OK)
+        return status;
+    if (store->borrowed_place == FERRYI_PLACE_NONE)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory", ferryi_store_name(store));
+
+    ferryi_store_lock(store);
+    bool only = is_only_user(*buffer);
+    bool scopes = store->claim_count > 0;
+    ferryi_store_unlock(store);
+    if (!only)
+        return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
+                           scopes ? "a scope is open" : "other handles or views of it live");
+    status = bring_back(store, lane);
+    if (status != FERRY_OK)
+        return status;
+    if (lane) {
+        /* The stream waits instead of us: nothing is left to wait for when the memory goes back. */
+        ferryi_store_lock(store);
+        struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
+        copy->written = 0;
+        copy->readers = 0;
+        ferryi_store_unlock(store);
+    }
+    store->borrowed_place = FERRYI_PLACE_NONE;
+    ferry_buffer_destroy(buffer);
+    return FERRY_OK;
+}
+
+/* -- views ----------------------------------------------------------------------------------------- */
+
+ferry_status
+ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count, ferry_buffer **out)
+{
+    struct ferryi_range range;
+    if (!out || !element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
+    ferry_status status = ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_store_retain(base->store);
+    return ferryi_buffer_new(base->store, base->element, range.begin, (range.end - range.begin) / base->element_bytes, true, out);
+}
+
+ferry_status
+ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
+{
+    if (!out || !element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer as another element: element or out is NULL");
+    struct ferryi_range whole;
+    const ferry_element *interned;
+    ferry_status status = ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole);
+    if (status == FERRY_OK)
+        status = ferryi_element_intern(element, &interned);
+    if (status != FERRY_OK)
+        return status;
+    size_t room = whole.end - whole.begin, bytes;
+    if (offset_bytes > room)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "view buffer \"%s\" as %s: offset %zu is past its %zu bytes",
+                           ferryi_store_name(base->store), interned->name, offset_bytes, room);
+    if ((whole.begin + offset_bytes) % interned->align || (count == FERRY_REST && (room - offset_bytes) % interned->bytes))
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: %zu bytes at offset %zu do not divide into elements of %zu bytes aligned to %zu",
+                           ferryi_store_name(base->store), interned->name, room - offset_bytes, offset_bytes, interned->bytes,
+                           interned->align);
+    if (count == FERRY_REST)
+        count = (room - offset_bytes) / interned->bytes;
+    if (!ferryi_mul_size(count, interned->bytes, &bytes) || bytes > room - offset_bytes)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "view buffer \"%s\" as %s: %zu elements of %zu bytes at offset %zu reach past its %zu bytes",
+                           ferryi_store_name(base->store), interned->name, count, interned->bytes, offset_bytes, room);
+    /* Copies are aligned to 256 bytes at least, borrowed memory to its own element. */
+    if (interned->align > base->store->align)
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: its memory is aligned to %u bytes, not %zu",
+                           ferryi_store_name(base->store), interned->name, base->store->align, interned->align);
+    ferryi_store_retain(base->store);
+    return ferryi_buffer_new(base->store, interned, whole.begin + offset_bytes, count, true, out);
+}
+
+ferry_status
+ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buffer **out)
+{
+    struct ferryi_range range;
+    if (!out || !element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take a raw buffer: element or out is NULL");
+    ferry_status status = ferryi_buffer_check(raw, element, 0, FERRY_REST, "take a raw buffer", &range);
+    if (status == FERRY_OK)
+        *out = raw;
+    return status;
+}
+
+/* -- owners ---------------------------------------------------------------------------------------- */
+
+ferry_buffer *
+ferry_buffer_retain(ferry_buffer *buffer)
+{
+    if (buffer)
+        atomic_fetch_add(&buffer->references, 1);
+    return buffer;
+}
+
+/* The last handle of a wrap brings newer bytes back, as unwrap does, but has nobody to tell. */
+static void
+end_wrap(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    bool last = store->borrowed_place != FERRYI_PLACE_NONE && store->references == 1 && store->claim_count == 0;
+    ferryi_store_unlock(store);
+    if (!last || ferryi_store_is_dead(store))
+        return;
+    if (bring_back(store, NULL) != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+                   ferryi_store_name(store), ferry_last_error());
+}
+
+static void
+report_open_scopes(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    uint32_t held = 0;
+    if (store->references == 1)
+        for (uint32_t slot = 0; slot < store->claim_high; slot++)
+            held += store->claims[slot].state == FERRYI_CLAIM_HELD;
+    ferryi_store_unlock(store);
+    if (held > 0)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; it goes with the last", ferryi_store_name(store),
+                   held);
+}
+
+void
+ferry_buffer_destroy(ferry_buffer **buffer)
+{
+    if (!buffer || !*buffer)
+        return;
+    ferry_buffer *gone = *buffer;
+    *buffer = NULL;
+    if (atomic_fetch_sub(&gone->references, 1) != 1)
+        return;
+    report_open_scopes(gone->store);
+    end_wrap(gone->store);
+    ferryi_store_lock(gone->store);
+    if (gone->store->owner == gone)
+        gone->store->owner = NULL;
+    ferryi_store_unlock(gone->store);
+    ferryi_store_release(gone->store);
+    free(gone);
+}
+
+ferry_status
+ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
+{
+    if (!context || !name || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: context, name or out is NULL");
+    ferry_buffer *found = NULL;
+    ferryi_mutex_lock(&context->store_mutex);
+    for (ferryi_store *store = context->stores; store && !found; store = store->next) {
+        if (!store->name || strcmp(store->name, name) != 0)
+            continue;
+        ferryi_store_lock(store);
+        /* The owner may be on its way out: only a living count is taken. It clears the field before it is freed. */
+        ferry_buffer *owner = store->owner;
+        int count = owner ? atomic_load(&owner->references) : 0;
+        while (count > 0 && !atomic_compare_exchange_weak(&owner->references, &count, count + 1))
+            ;
+        found = count > 0 ? owner : NULL;
+        ferryi_store_unlock(store);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+    if (!found)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: none is called \"%s\"", name);
+    *out = found;
+    return FERRY_OK;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_BUFFER_H
+#define FERRYI_BUFFER_H
+
+/*
+ * The handle behind ferry_buffer: an element and a window on a store. A buffer and a view differ in nothing but where their
+ * windows lie. Also here: what public streams and events need from inside.
+ */
+
+#include <ferry/buffer.h>
+#include <ferry/conversion.h>
+
+#include "src/buffer/access.h"
+#include "src/buffer/element.h"
+#include "src/buffer/store.h"
+
+struct ferry_buffer {
+    uint64_t identity; /* of the element: compared on every open */
+    size_t offset;     /* bytes in the store */
+    size_t count;      /* elements */
+    size_t element_bytes;
+    ferryi_store *store;
+    const ferry_element *element; /* interned */
+    atomic_int references;
+    bool is_view;
+};
+
+/* A checked range in bytes of the store. Empty ranges have begin == end. */
+struct ferryi_range {
+    size_t begin, end;
+};
+
+/* A handle on `store`, taking over one reference to it; on failure that reference is dropped. */
+ferry_status ferryi_buffer_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, bool is_view,
+                               ferry_buffer **out);
+
+/* Check handle, element (NULL: any) and range; `what` begins the sentence. */
+ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                                 const char *what, struct ferryi_range *out);
+/* The sentence and status for what the fast check refused. */
+ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                                  const char *what);
+/* Fails unless `place` is one of the buffer's context, and the context lives. */
+ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what);
+
+static inline bool
+ferryi_buffer_range_fits(const ferry_buffer *buffer, size_t offset, size_t count)
+{
+    return offset <= buffer->count && (count == FERRY_REST || count <= buffer->count - offset);
+}
+
+static inline struct ferryi_range
+ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count)
+{
+    size_t elements = count == FERRY_REST ? buffer->count - offset : count;
+    size_t begin = buffer->offset + offset * buffer->element_bytes;
+    return (struct ferryi_range){begin, begin + elements * buffer->element_bytes};
+}
+
+/* Walk over the map of a range: which places have which bytes. Under no lock; a snapshot. */
+struct ferryi_validity {
+    bool written;        /* some byte has a value */
+    bool host_only;      /* some written byte is at the host and at no device */
+    bool device_only;    /* some written byte is at a device and not at the host */
+    bool lost;
+    ferryi_places all;   /* places that hold every written byte */
+    ferryi_places every; /* places that hold every byte of the range */
+    uint32_t exists;
+};
+struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_range range);
+ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
+
+/* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
+ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason);
+
+/* -- streams and events (stream.c, event.c) -------------------------------------------------------- */
+
+ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
+/* The context ends: every stream goes, whoever holds it. */
+void ferryi_streams_close(ferry_context *context);
+
+struct ferry_event {
+    atomic_int references; /* the user's, and the job's while it runs */
+    ferry_context *context; /* counted */
+    ferryi_mutex mutex;
+    ferryi_cond cond;
+    bool is_job;
+    bool done;             /* the job has ended; points are done by their stamp */
+    atomic_bool cancelled;
+    ferry_status status;
+    char *text;            /* why it failed */
+    ferryi_stamp stamp;
+};
+
+ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
+void ferryi_event_release(ferry_event *event);
+/* The job ended with `status` and this thread's sentence; `stamp` is its last work on a device. */
+void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_stamp stamp);
+
+#endif

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+#include "src/buffer/copy.h"
+
+/* Copies and fills: one claim for the whole call, bytes through the engine, commits for what arrived. */
+
+static void
+count_part(size_t bytes_so_far, void *user)
+{
+    *(size_t *)user = bytes_so_far;
+}
+
+static struct ferryi_transfer_job
+job_of(const struct ferryi_copy_call *call, const char *reason)
+{
+    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
+                                        .cancelled = call->cancelled, .total = call->main.end - call->main.begin};
+}
+
+/* -- where ----------------------------------------------------------------------------------------- */
+
+int
+ferryi_lowest_place(ferryi_places places)
+{
+    return places & 1 ? 0 : __builtin_ctz(places);
+}
+
+int
+ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
+{
+    struct ferryi_validity validity = ferryi_store_validity(store, range);
+    ferryi_places known = (2u << store->context->place_count) - 1;
+    if (!validity.written || !(validity.all & known))
+        return FERRY_PLACE_HOST;
+    return ferryi_lowest_place(validity.all & known);
+}
+
+ferry_status
+ferryi_copy_lane(ferryi_store *store, int place, ferryi_lane **out)
+{
+    *out = NULL;
+    if (ferryi_store_same_memory(store, place, 0))
+        return FERRY_OK;
+    return ferryi_engine_lane(store->context->engine, place, place, out);
+}
+
+/* -- from and to the caller's memory --------------------------------------------------------------- */
+
+static ferry_status
+run_copy_from(struct ferryi_copy_call *call)
+{
+    struct ferryi_access *main = &call->main;
+    ferry_status status = ferryi_access_prepare(main, 1);
+    if (status != FERRY_OK)
+        return status;
+    size_t done = 0, bytes = main->end - main->begin;
+    struct ferryi_transfer_job job = job_of(call, main->reason);
+    job.foreign_source = true;
+    job.part_done = count_part;
+    job.user = &done;
+    struct ferryi_memory target = ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin);
+    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
+    status = ferryi_engine_copy(main->store->context->engine, target, source, bytes, main->lane, &job);
+    ferryi_access_note_loss(main->store, main->place, status);
+    return ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
+}
+
+ferry_status
+ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done)
+{
+    char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    ferry_status closed = ferryi_access_close_part(&call->main, call->main.begin + done, call->main.lane);
+    if (text)
+        ferryi_fail(status, "%s", text);
+    free(text);
+    return status != FERRY_OK ? status : closed;
+}
+
+/* One stretch of bytes with the same places, into the caller's memory. */
+static ferry_status
+copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end)
+{
+    ferryi_store *store = call->main.store;
+    struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + (begin - call->main.begin)};
+    struct ferryi_transfer_job job = job_of(call, "copy_to");
+    job.done_before = begin - call->main.begin;
+    job.foreign_target = true;
+    if (segment.places & FERRYI_LOST)
+        return ferryi_access_fail_lost(&call->main);
+    if (segment.places == 0)
+        return ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, NULL, &job);
+
+    int place = ferryi_lowest_place(segment.places);
+    ferryi_lane *lane = NULL;
+    ferry_status status = FERRY_OK;
+    bool on_host = ferryi_store_same_memory(store, place, 0);
+    if (!on_host)
+        status = ferryi_engine_lane(store->context->engine, 0, place, &lane);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, place, lane, false);
+    if (status == FERRY_OK)
+        status = ferryi_engine_copy(store->context->engine, target, ferryi_access_memory(store, on_host ? 0 : place, begin),
+                                    end - begin, lane, &job);
+    return ferryi_access_note_loss(store, place, status);
+}
+
+static ferry_status
+run_copy_to(struct ferryi_copy_call *call)
+{
+    struct ferryi_access *main = &call->main;
+    ferry_status status = ferryi_access_prepare(main, 1);
+    if (status != FERRY_OK)
+        return status;
+    for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
+        ferryi_store_lock(main->store);
+        struct ferryi_segment segment = ferryi_valid_map_at(&main->store->map, at);
+        ferryi_store_unlock(main->store);
+        size_t end = ferryi_min_size(segment.end, main->end);
+        status = copy_out(call, segment, at, end);
+        at = end;
+    }
+    (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
+    return status;
+}
+
+/* -- fill ------------------------------------------------------------------------------------------ */
+
+static ferry_status
+run_fill(struct ferryi_copy_call *call)
+{
+    struct ferryi_access *main = &call->main;
+    ferry_status status = ferryi_access_prepare(main, 1);
+    if (status != FERRY_OK)
+        return status;
+    size_t done = 0, bytes = main->end - main->begin;
+    struct ferryi_transfer_job job = job_of(call, main->reason);
+    job.part_done = count_part;
+    job.user = &done;
+    status = ferryi_engine_fill(main->store->context->engine,
+                                ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, call->value,
+                                call->value_bytes, main->lane, &job);
+    ferryi_access_note_loss(main->store, main->place, status);
+    return ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
+}
+
+/* -- buffer to buffer ------------------------------------------------------------------------------ */
+
+static ferry_status
+run_copy(struct ferryi_copy_call *call)
+{
+    struct ferryi_access both[2] = {call->main, call->other};
+    ferry_status status = ferryi_access_prepare(both, 2);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_store *target = call->main.store, *source = call->other.store;
+    size_t done = 0, bytes = call->main.end - call->main.begin;
+    int place = call->main.lane ? call->main.place : 0;
+    struct ferryi_transfer_job job = job_of(call, "copy");
+    job.part_done = count_part;
+    job.user = &done;
+    status = ferryi_engine_copy(target->context->engine, ferryi_access_memory(target, place, call->main.begin),
+                                ferryi_access_memory(source, place, call->other.begin), bytes, call->main.lane, &job);
+    ferryi_access_note_loss(target, call->main.place, status);
+    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
+    (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.lane);
+    return status;
+}
+
+/* Both sides at the place where the source is current and, if there is a choice, the target too. */
+int
+ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
+{
+    struct ferryi_validity there = ferryi_store_validity(target, to), here = ferryi_store_validity(source, from);
+    ferryi_places known = (2u << source->context->place_count) - 1;
+    ferryi_places good = here.all & known;
+    if (there.written && (good & there.all))
+        good &= there.all;
+    return good ? ferryi_lowest_place(good) : FERRY_PLACE_HOST;
+}
+
+static void
+set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_range range, uint8_t kind, int place, ferryi_lane *lane,
+           const char *reason)
+{
+    *access = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
+                                     .lane = lane, .reason = reason};
+}
+
+ferry_status
+ferryi_copy_claim_pair(struct ferryi_copy_call *call)
+{
+    struct ferryi_access both[2] = {call->main, call->other};
+    ferry_status status = ferryi_access_claim(both, 2);
+    if (status != FERRY_OK)
+        return status;
+    /* Claiming sorted them. */
+    bool swapped = both[0].access != call->main.access;
+    call->main = both[swapped];
+    call->other = both[!swapped];
+    return FERRY_OK;
+}
+
+/* Overlapping ranges of one buffer: in place at the host, else by way of a second buffer. */
+static ferry_status
+copy_overlapping(ferry_buffer *target, struct ferryi_range to, struct ferryi_range from, const ferry_transfer_options *options)
+{
+    ferryi_store *store = target->store;
+    struct ferryi_range both = {ferryi_min_size(to.begin, from.begin), ferryi_max_size(to.end, from.end)};
+    size_t bytes = to.end - to.begin;
+    struct ferryi_validity validity = ferryi_store_validity(store, both);
+    if (validity.every & 1) {
+        struct ferryi_copy_call call = {.options = options};
+        set_access(&call.main, store, both, FERRY_UPDATE, FERRY_PLACE_HOST, NULL, "copy");
+        ferry_status status = ferryi_access_open(&call.main, 1);
+        if (status != FERRY_OK)
+            return status;
+        struct ferryi_transfer_job job = job_of(&call, "copy");
+        job.total = bytes;
+        job.options = NULL; /* a memmove cut in pieces is none */
+        status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(store, 0, to.begin), ferryi_access_memory(store, 0, from.begin), bytes,
+                                    NULL, &job);
+        return ferryi_copy_finish(&call, status, both.end - both.begin);
+    }
+    ferry_buffer *middle;
+    size_t count = bytes / target->element_bytes;
+    ferry_status status = ferry_buffer_create(store->context, target->element, count, NULL, &middle);
+    if (status != FERRY_OK)
+        return status;
+    ferry_buffer whole = *target;
+    whole.offset = 0;
+    status = ferryi_copy_ranges(middle, (struct ferryi_range){0, bytes}, &whole, from, NULL, options);
+    if (status == FERRY_OK)
+        status = ferryi_copy_ranges(&whole, to, middle, (struct ferryi_range){0, bytes}, NULL, options);
+    ferry_buffer_destroy(&middle);
+    return status;
+}
+
+ferry_status
+ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
+                 struct ferryi_range from, int place)
+{
+    if (place < 0)
+        place = ferryi_copy_meeting_place(target, to, source, from);
+    ferryi_lane *lane, *other;
+    ferry_status status = ferryi_copy_lane(target, place, &lane);
+    if (status == FERRY_OK)
+        status = ferryi_copy_lane(source, place, &other);
+    if (status != FERRY_OK)
+        return status;
+    /* Managed memory counts as the device's where the other side is on the device. */
+    lane = lane ? lane : other;
+    set_access(&call->main, target, to, FERRY_OVERWRITE, place, lane, "copy");
+    set_access(&call->other, source, from, FERRY_READ, place, lane, "copy");
+    call->run = run_copy;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
+                   const ferry_element *element, const ferry_transfer_options *options)
+{
+    (void)element;
+    if (target->store == source->store && to.begin < from.end && from.begin < to.end)
+        return to.begin == from.begin ? FERRY_OK : copy_overlapping(target, to, from, options);
+    struct ferryi_copy_call call = {.options = options};
+    ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, -1);
+    if (status == FERRY_OK)
+        status = ferryi_copy_claim_pair(&call);
+    return status == FERRY_OK ? run_copy(&call) : status;
+}
+
+/* -- the public calls ------------------------------------------------------------------------------ */
+
+ferry_status
+ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *source, int place)
+{
+    ferryi_lane *lane;
+    if (place < 0)
+        place = ferryi_copy_home(store, range);
+    ferry_status status = ferryi_copy_lane(store, place, &lane);
+    set_access(&call->main, store, range, FERRY_OVERWRITE, place, lane, "copy_from");
+    call->source = source;
+    call->run = run_copy_from;
+    return status;
+}
+
+void
+ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, void *target)
+{
+    set_access(&call->main, store, range, FERRY_READ, FERRYI_PLACE_NONE, NULL, "copy_to");
+    call->target = target;
+    call->run = run_copy_to;
+}
+
+ferry_status
+ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *value,
+                      size_t value_bytes, int place)
+{
+    ferryi_lane *lane;
+    if (place < 0)
+        place = ferryi_copy_home(store, range);
+    ferry_status status = ferryi_copy_lane(store, place, &lane);
+    set_access(&call->main, store, range, FERRY_OVERWRITE, place, lane, "fill");
+    call->value = value;
+    call->value_bytes = value_bytes;
+    call->run = run_fill;
+    return status;
+}
+
+static ferry_status
+run_now(struct ferryi_copy_call *call, ferry_status status)
+{
+    if (status == FERRY_OK)
+        status = ferryi_access_claim(&call->main, 1);
+    return status == FERRY_OK ? call->run(call) : status;
+}
+
+ferry_status
+ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
+                  struct ferryi_range *out)
+{
+    if (!element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
+    ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
+    if (status == FERRY_OK && out->begin != out->end && !memory)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL", what, count);
+    return status;
+}
+
+ferry_status
+ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count,
+                            const ferry_transfer_options *options)
+{
+    struct ferryi_range range;
+    struct ferryi_copy_call call = {.options = options};
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    return run_now(&call, ferryi_copy_plan_from(&call, buffer->store, range, source, -1));
+}
+
+ferry_status
+ferry_buffer_copy_to_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count,
+                          const ferry_transfer_options *options)
+{
+    struct ferryi_range range;
+    struct ferryi_copy_call call = {.options = options};
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    ferryi_copy_plan_to(&call, buffer->store, range, target);
+    return run_now(&call, FERRY_OK);
+}
+
+ferry_status
+ferry_buffer_fill_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
+                       const ferry_transfer_options *options)
+{
+    struct ferryi_range range;
+    struct ferryi_copy_call call = {.options = options};
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    return run_now(&call, ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1));
+}
+
+ferry_status
+ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
+                       const ferry_element *element, const ferry_element *source_element, const char *what, struct ferryi_range *to,
+                       struct ferryi_range *from)
+{
+    ferry_status status = ferryi_copy_check(source, source_element, source_offset, count, "", what, from);
+    if (status != FERRY_OK)
+        return status;
+    if (count == FERRY_REST)
+        count = (from->end - from->begin) / source->element_bytes;
+    status = ferryi_copy_check(target, element, target_offset, count, "", what, to);
+    if (status == FERRY_OK && target->store->context != source->store->context)
+        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the buffers belong to different contexts", what);
+    return status;
+}
+
+ferry_status
+ferry_buffer_copy_with(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
+                       size_t source_offset, size_t count, const ferry_transfer_options *options)
+{
+    struct ferryi_range to, from;
+    ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
+    if (status != FERRY_OK || to.begin == to.end)
+        return status;
+    return ferryi_copy_ranges(target, to, source, from, element, options);
+}
+
+ferry_status
+ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)
+{
+    return ferry_buffer_copy_from_with(buffer, element, offset, source, count, NULL);
+}
+
+ferry_status
+ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count)
+{
+    return ferry_buffer_copy_to_with(buffer, element, offset, target, count, NULL);
+}
+
+ferry_status
+ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
+                  size_t source_offset, size_t count)
+{
+    return ferry_buffer_copy_with(target, element, target_offset, source, source_offset, count, NULL);
+}
+
+ferry_status
+ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value)
+{
+    return ferry_buffer_fill_with(buffer, element, offset, count, value, NULL);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_COPY_H
+#define FERRYI_COPY_H
+
+/*
+ * A copy or fill as a value: planned and claimed on the caller's thread, run there or on the helper thread. The claim
+ * fixes its place in the order of calls.
+ */
+
+#include "src/buffer/buffer.h"
+
+struct ferryi_copy_call {
+    struct ferryi_access main;  /* the target, or for copy_to the source */
+    struct ferryi_access other; /* the source buffer of a copy */
+    const void *source;         /* the caller's memory */
+    void *target;
+    const void *value; /* of a fill */
+    size_t value_bytes;
+    const ferry_transfer_options *options;
+    const atomic_bool *cancelled;
+    ferry_status (*run)(struct ferryi_copy_call *call); /* after the claim; closes it */
+};
+
+/* Plans: they fill in `call`; `place` -1 means where the range is current. */
+ferry_status ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *source,
+                                   int place);
+void ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, void *target);
+ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *value,
+                                   size_t value_bytes, int place);
+ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
+                              struct ferryi_range from, int place);
+/* Claim both sides of a planned buffer-to-buffer copy. */
+ferry_status ferryi_copy_claim_pair(struct ferryi_copy_call *call);
+/* A buffer-to-buffer copy from beginning to end, overlapping ranges included. */
+ferry_status ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
+                                const ferry_element *element, const ferry_transfer_options *options);
+/* Close `call->main`, of which `done` bytes arrived; keeps the sentence of `status`. */
+ferry_status ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done);
+
+/* Where the range is current: the host on a tie or when nowhere. */
+int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
+int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from);
+/* The engine's lane for work at a place; NULL where the copy is host memory. */
+ferry_status ferryi_copy_lane(ferryi_store *store, int place, ferryi_lane **out);
+int ferryi_lowest_place(ferryi_places places);
+
+ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory,
+                               const char *what, struct ferryi_range *out);
+ferry_status ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
+                                    const ferry_element *element, const ferry_element *source_element, const char *what,
+                                    struct ferryi_range *to, struct ferryi_range *from);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/element.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- content --------------------------------------------------------------------------------------- */
+
+static bool
+is_scalar_width(ferry_kind kind, uint32_t bits)
+{
+    switch (kind) {
+    case FERRY_KIND_FLOAT:
+        return bits == 16 || bits == 32 || bits == 64;
+    case FERRY_KIND_BFLOAT:
+        return bits == 16;
+    case FERRY_KIND_INT:
+    case FERRY_KIND_UINT:
+        return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case FERRY_KIND_BOOL:
+        return bits == 8;
+    case FERRY_KIND_COMPLEX:
+        return bits == 32 || bits == 64 || bits == 128;
+    case FERRY_KIND_STRUCT:
+        break;
+    }
+    return false;
+}
+
+/* Fields are scalars or arrays of them, in order, inside the struct, and do not overlap. */
+static bool
+are_fields_well_formed(const ferry_element *element)
+{
+    size_t end = 0;
+
+    if (!element->fields || element->field_count == 0)
+        return false;
+    for (size_t i = 0; i < element->field_count; i++) {
+        const ferry_field *field = &element->fields[i];
+        size_t bytes;
+        if (!is_scalar_width(field->kind, field->bits) || field->count == 0 || field->offset < end)
+            return false;
+        if (!ferryi_mul_size(field->count, field->bits / 8, &bytes) || !ferryi_add_size(field->offset, bytes, &end))
+            return false;
+        if (end > element->bytes)
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_well_formed(const ferry_element *element)
+{
+    if (!element || element->bytes == 0)
+        return false;
+    if (!ferryi_is_power_of_two(element->align) || element->bytes % element->align != 0)
+        return false;
+    if (element->kind == FERRY_KIND_STRUCT)
+        return element->bits == 0 && are_fields_well_formed(element);
+    return is_scalar_width(element->kind, element->bits) && element->bytes == element->bits / 8 &&
+           element->field_count == 0;
+}
+
+/* One little-endian 64-bit word more, FNV-1a. */
+static uint64_t
+hash_word(uint64_t hash, uint64_t word)
+{
+    for (int byte = 0; byte < 8; byte++) {
+        hash ^= word & 0xff;
+        hash *= UINT64_C(1099511628211);
+        word >>= 8;
+    }
+    return hash;
+}
+
+uint64_t
+ferry_element_identity(const ferry_element *element)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    if (!is_well_formed(element))
+        return 0;
+    hash = hash_word(hash, (uint64_t)element->kind);
+    hash = hash_word(hash, element->bits);
+    hash = hash_word(hash, element->bytes);
+    hash = hash_word(hash, element->align);
+    for (size_t i = 0; i < element->field_count; i++) {
+        const ferry_field *field = &element->fields[i];
+        hash = hash_word(hash, (uint64_t)field->kind);
+        hash = hash_word(hash, field->bits);
+        hash = hash_word(hash, field->offset);
+        hash = hash_word(hash, field->count);
+    }
+    return hash;
+}
+
+static bool
+is_same_field(const ferry_field *a, const ferry_field *b)
+{
+    return a->kind == b->kind && a->bits == b->bits && a->offset == b->offset && a->count == b->count;
+}
+
+/* Both are well formed. */
+static bool
+is_same_content(const ferry_element *a, const ferry_element *b)
+{
+    if (a->kind != b->kind || a->bits != b->bits)
+        return false;
+    if (a->kind != FERRY_KIND_STRUCT)
+        return true;
+    if (a->bytes != b->bytes || a->align != b->align || a->field_count != b->field_count)
+        return false;
+    for (size_t i = 0; i < a->field_count; i++) {
+        if (!is_same_field(&a->fields[i], &b->fields[i]))
+            return false;
+    }
+    return true;
+}
+
+bool
+ferry_element_equal(const ferry_element *a, const ferry_element *b)
+{
+    return is_well_formed(a) && is_well_formed(b) && is_same_content(a, b);
+}
+
+const ferry_element *
+ferry_size_element(void)
+{
+    static const ferry_element element = {
+        .name = "size",
+        .c_type = "size_t",
+#if SIZE_MAX == UINT64_MAX
+        .identity = UINT64_C(0xcd4f6be6a865cc61),
+#else
+        .identity = UINT64_C(0x8c21a7518f867841),
+#endif
+        .bytes = sizeof(size_t),
+        .align = sizeof(size_t),
+        .kind = FERRY_KIND_UINT,
+        .bits = 8 * sizeof(size_t),
+    };
+    return &element;
+}
+
+/* -- interning ------------------------------------------------------------------------------------- */
+
+struct entry {
+    struct entry *next;
+    ferry_element element;
+};
+
+#define BUCKETS 256
+
+/* Entries are put in front under the lock, complete, and never leave; so lists are read without it. */
+static _Atomic(struct entry *) buckets[BUCKETS];
+static ferryi_mutex intern_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Scalars of one kind and width are one element, however they are aligned. */
+static _Atomic(struct entry *) *
+bucket_of(const ferry_element *element)
+{
+    if (element->kind != FERRY_KIND_STRUCT)
+        return &buckets[((uint32_t)element->kind * 64 + element->bits) % BUCKETS];
+    return &buckets[element->identity % BUCKETS];
+}
+
+static struct entry *
+find(const ferry_element *element)
+{
+    struct entry *entry = atomic_load_explicit(bucket_of(element), memory_order_acquire);
+    while (entry && !is_same_content(&entry->element, element))
+        entry = entry->next;
+    return entry;
+}
+
+/* A copy of the string, or NULL for NULL; false when there is no memory. */
+static bool
+copy_string(const char *string, const char **out)
+{
+    *out = string ? strdup(string) : NULL;
+    return !string || *out;
+}
+
+static void
+free_entry(struct entry *entry)
+{
+    if (!entry)
+        return;
+    for (size_t i = 0; entry->element.fields && i < entry->element.field_count; i++)
+        free((char *)entry->element.fields[i].name);
+    free((ferry_field *)entry->element.fields);
+    free((char *)entry->element.name);
+    free((char *)entry->element.c_type);
+    free((char *)entry->element.cuda_declaration);
+    free(entry);
+}
+
+static bool
+copy_fields(const ferry_element *element, ferry_element *copy)
+{
+    if (element->field_count == 0)
+        return true;
+    ferry_field *fields = calloc(element->field_count, sizeof(*fields));
+    copy->fields = fields;
+    for (size_t i = 0; fields && i < element->field_count; i++) {
+        fields[i] = element->fields[i];
+        if (!copy_string(element->fields[i].name, &fields[i].name))
+            return false;
+    }
+    return fields;
+}
+
+static struct entry *
+copy_entry(const ferry_element *element)
+{
+    struct entry *entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+
+    ferry_element *copy = &entry->element;
+    *copy = *element;
+    copy->name = copy->c_type = copy->cuda_declaration = NULL;
+    copy->fields = NULL;
+    if (!copy_string(element->name, &copy->name) ||
+        !copy_string(element->c_type ? element->c_type : element->name, &copy->c_type) ||
+        !copy_string(element->cuda_declaration, &copy->cuda_declaration) || !copy_fields(element, copy))
+        goto fail;
+    return entry;
+
+fail:
+    free_entry(entry);
+    return NULL;
+}
+
+const char *
+ferryi_element_cuda_declaration(const ferry_element *interned)
+{
+    return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
+}
+
+/* Take over what an entry lacks and `element` has; false when there is no memory. Under the lock. */
+static bool
+complete_entry(struct entry *entry, const ferry_element *element)
+{
+    const char *offered = ferryi_element_cuda_declaration(element); /* which may be an interned element too */
+    const char *declaration;
+
+    if (!offered || entry->element.cuda_declaration)
+        return true;
+    if (!copy_string(offered, &declaration))
+        return false;
+    __atomic_store_n(&entry->element.cuda_declaration, declaration, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Find or make the entry. NULL when there is no memory. */
+static struct entry *
+add(const ferry_element *element)
+{
+    ferryi_mutex_lock(&intern_lock);
+    struct entry *entry = find(element);
+    if (entry) {
+        if (!complete_entry(entry, element))
+            entry = NULL;
+    } else {
+        entry = copy_entry(element);
+        if (entry) {
+            _Atomic(struct entry *) *bucket = bucket_of(element);
+            entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+            atomic_store_explicit(bucket, entry, memory_order_release);
+        }
+    }
+    ferryi_mutex_unlock(&intern_lock);
+    return entry;
+}
+
+static ferry_status
+check_description(const ferry_element *element)
+{
+    if (!element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "use an element: its description is NULL");
+    if (!element->name)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "use an element of %zu bytes: its description has no name",
+                           element->bytes);
+    if (!is_well_formed(element))
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "use element %s: malformed description: kind %d, %u bits, %zu bytes, alignment %zu, %zu fields",
+            element->name, (int)element->kind, (unsigned)element->bits, element->bytes, element->align,
+            element->field_count);
+
+    uint64_t identity = ferry_element_identity(element);
+    if (element->identity != identity)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "use element %s: its description says identity 0x%016llx, its content has 0x%016llx",
+                           element->name, (unsigned long long)element->identity, (unsigned long long)identity);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_element_intern(const ferry_element *element, const ferry_element **out)
+{
+    ferry_status status = check_description(element);
+    if (status != FERRY_OK)
+        return status;
+
+    struct entry *entry = find(element);
+    if (!entry || (ferryi_element_cuda_declaration(element) && !ferryi_element_cuda_declaration(&entry->element)))
+        entry = add(element);
+    if (!entry)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory",
+                           element->name);
+    *out = &entry->element;
+    return FERRY_OK;
+}

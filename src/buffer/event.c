@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "src/buffer/buffer.h"
+#include "src/device/stream.h"
+
+ferry_status
+ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
+{
+    ferry_event *event = calloc(1, sizeof(*event));
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make an event: no memory");
+    atomic_init(&event->references, 1);
+    atomic_init(&event->cancelled, false);
+    ferryi_mutex_init(&event->mutex);
+    ferryi_cond_init(&event->cond);
+    event->context = context;
+    event->is_job = is_job;
+    ferryi_context_retain(context);
+    *out = event;
+    return FERRY_OK;
+}
+
+void
+ferryi_event_release(ferry_event *event)
+{
+    if (!event || atomic_fetch_sub(&event->references, 1) != 1)
+        return;
+    ferryi_cond_destroy(&event->cond);
+    ferryi_mutex_destroy(&event->mutex);
+    ferryi_context_release(event->context);
+    free(event->text);
+    free(event);
+}
+
+void
+ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_stamp stamp)
+{
+    ferryi_mutex_lock(&event->mutex);
+    event->status = status;
+    event->text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    event->stamp = stamp;
+    event->done = true;
+    ferryi_cond_broadcast(&event->cond);
+    ferryi_mutex_unlock(&event->mutex);
+}
+
+static ferry_status
+event_status(ferry_event *event)
+{
+    if (event->status == FERRY_OK)
+        return FERRY_OK;
+    return ferryi_fail(event->status, "%s", event->text ? event->text : "the asynchronous call failed");
+}
+
+/* Blocks until the helper thread is through with a job. */
+static ferry_status
+wait_job(ferry_event *event)
+{
+    ferryi_mutex_lock(&event->mutex);
+    while (event->is_job && !event->done)
+        ferryi_cond_wait(&event->cond, &event->mutex);
+    ferryi_mutex_unlock(&event->mutex);
+    return event_status(event);
+}
+
+static ferry_status
+check_event(const ferry_event *event, const char *what)
+{
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the event is NULL", what);
+    if (atomic_load(&event->context->closed))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: its context was destroyed", what);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_stream_record(ferry_stream *stream, ferry_event **out)
+{
+    if (!stream || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: stream or out is NULL");
+    ferry_event *event;
+    ferryi_lane *lane = stream->lane;
+    ferry_status status = ferryi_lane_check_capture(lane);
+    if (status == FERRY_OK)
+        status = ferryi_event_new(stream->context, false, &event);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_lane_note(lane, ferryi_thread_id(), &event->stamp);
+    if (status == FERRY_OK)
+        status = ferryi_lane_flush(lane);
+    if (status != FERRY_OK) {
+        ferryi_event_release(event);
+        return status;
+    }
+    *out = event;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
+{
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for an event: the stream is NULL");
+    ferry_status status = check_event(event, "wait for an event");
+    if (status != FERRY_OK)
+        return status;
+    if (event->context != stream->context)
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "wait for an event: stream and event belong to different contexts");
+    status = wait_job(event);
+    return status == FERRY_OK ? ferryi_stamp_wait(&event->context->order, stream->lane, event->stamp) : status;
+}
+
+ferry_status
+ferry_event_synchronize(ferry_event *event)
+{
+    ferry_status status = check_event(event, "synchronize an event");
+    if (status == FERRY_OK)
+        status = wait_job(event);
+    return status == FERRY_OK ? ferryi_stamp_wait(&event->context->order, NULL, event->stamp) : status;
+}
+
+ferry_status
+ferry_event_query(ferry_event *event, bool *out_done)
+{
+    if (!out_done)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "query an event: out_done is NULL");
+    ferry_status status = check_event(event, "query an event");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&event->mutex);
+    bool done = !event->is_job || event->done;
+    ferryi_mutex_unlock(&event->mutex);
+    if (done && event->status == FERRY_OK)
+        done = ferryi_stamp_query(&event->context->order, event->stamp);
+    *out_done = done;
+    return done ? event_status(event) : FERRY_OK;
+}
+
+ferry_status
+ferry_event_cancel(ferry_event *event)
+{
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "cancel an event: it is NULL");
+    atomic_store(&event->cancelled, true);
+    return FERRY_OK;
+}
+
+void
+ferry_event_destroy(ferry_event **event)
+{
+    if (!event || !*event)
+        return;
+    ferryi_event_release(*event);
+    *event = NULL;
+}

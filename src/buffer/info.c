@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+
+/* What a buffer says about itself. Everything here is derived from the map at the moment of asking. */
+
+struct ferryi_validity
+ferryi_store_validity(ferryi_store *store, struct ferryi_range range)
+{
+    struct ferryi_validity out = {.all = UINT32_MAX, .every = UINT32_MAX};
+    ferryi_store_lock(store);
+    for (size_t at = range.begin; at < range.end;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        ferryi_places places = segment.places & ~FERRYI_LOST;
+        bool host = places & 1, device = places & ~(ferryi_places)1;
+        out.lost = out.lost || (segment.places & FERRYI_LOST);
+        out.written = out.written || places;
+        out.host_only = out.host_only || (host && !device);
+        out.device_only = out.device_only || (device && !host);
+        out.all &= places ? places : UINT32_MAX;
+        out.every &= places;
+        at = segment.end;
+    }
+    out.exists = store->exists;
+    ferryi_store_unlock(store);
+    return out;
+}
+
+ferry_state
+ferryi_validity_state(const struct ferryi_validity *validity)
+{
+    bool host = validity->exists & 1, device = validity->exists & ~1u;
+    if (!validity->written)
+        return FERRY_STATE_UNINITIALIZED;
+    if (host && !device)
+        return FERRY_STATE_HOST_ONLY;
+    if (device && !host)
+        return FERRY_STATE_DEVICE_ONLY;
+    if (validity->host_only && validity->device_only)
+        return FERRY_STATE_MIXED;
+    if (validity->host_only)
+        return FERRY_STATE_HOST_DIRTY;
+    return validity->device_only ? FERRY_STATE_DEVICE_DIRTY : FERRY_STATE_SYNCHRONIZED;
+}
+
+const char *
+ferry_state_name(ferry_state state)
+{
+    static const char *const names[] = {"UNINITIALIZED", "HOST_ONLY", "DEVICE_ONLY", "SYNCHRONIZED", "HOST_DIRTY", "DEVICE_DIRTY", "MIXED"};
+    return state >= FERRY_STATE_UNINITIALIZED && state <= FERRY_STATE_MIXED ? names[state] : "unknown state";
+}
+
+static struct ferryi_range
+whole_of(const ferry_buffer *buffer)
+{
+    return ferryi_buffer_range(buffer, 0, buffer->count);
+}
+
+size_t
+ferry_buffer_count(const ferry_buffer *buffer)
+{
+    return buffer ? buffer->count : 0;
+}
+
+size_t
+ferry_buffer_bytes(const ferry_buffer *buffer)
+{
+    return buffer ? buffer->count * buffer->element_bytes : 0;
+}
+
+const ferry_element *
+ferry_buffer_element(const ferry_buffer *buffer)
+{
+    return buffer ? buffer->element : NULL;
+}
+
+ferry_context *
+ferry_buffer_context(const ferry_buffer *buffer)
+{
+    return buffer ? buffer->store->context : NULL;
+}
+
+ferry_state
+ferry_buffer_state(ferry_buffer *buffer)
+{
+    if (!buffer)
+        return FERRY_STATE_UNINITIALIZED;
+    struct ferryi_validity validity = ferryi_store_validity(buffer->store, whole_of(buffer));
+    return ferryi_validity_state(&validity);
+}
+
+bool
+ferry_buffer_is_current(ferry_buffer *buffer, int place)
+{
+    if (!buffer || place < 0 || place > buffer->store->context->place_count || ferryi_store_is_dead(buffer->store))
+        return false;
+    struct ferryi_validity validity = ferryi_store_validity(buffer->store, whole_of(buffer));
+    return !validity.lost && (validity.all & FERRYI_PLACE_BIT(place));
+}
+
+bool
+ferry_buffer_is_pinned(ferry_buffer *buffer)
+{
+    if (!buffer)
+        return false;
+    ferryi_store_lock(buffer->store);
+    bool pinned = buffer->store->copies[0].pointer && buffer->store->copies[0].pinned;
+    ferryi_store_unlock(buffer->store);
+    return pinned;
+}
+
+ferry_status
+ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
+{
+    if (!buffer || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a buffer: buffer or out is NULL");
+    ferryi_store *store = buffer->store;
+    struct ferryi_validity validity = ferryi_store_validity(store, whole_of(buffer));
+    uint32_t places = (2u << store->context->place_count) - 1;
+    memset(out, 0, sizeof(*out));
+    out->name = ferryi_store_name(store);
+    out->element = buffer->element;
+    out->count = buffer->count;
+    out->bytes = ferry_buffer_bytes(buffer);
+    out->offset_bytes = buffer->offset;
+    out->state = ferryi_validity_state(&validity);
+    out->places_with_copy = validity.exists;
+    out->places_current = validity.written ? validity.all & places : 0;
+    ferryi_store_lock(store);
+    out->scopes = store->claim_count;
+    ferryi_store_unlock(store);
+    out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
+    out->read_only = store->read_only;
+    out->pinned = ferry_buffer_is_pinned(buffer);
+    return FERRY_OK;
+}
+
+/* snprintf() onto the end of `text`, counting what it would have taken. */
+FERRY_PRINTF(4, 5) static void
+append(char *text, size_t bytes, size_t *length, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    size_t at = *length < bytes ? *length : bytes;
+    int more = vsnprintf(text ? text + at : NULL, bytes - at, format, arguments);
+    va_end(arguments);
+    *length += more > 0 ? (size_t)more : 0;
+}
+
+size_t
+ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes)
+{
+    ferry_buffer_info info;
+    size_t length = 0;
+    if (!text)
+        bytes = 0;
+    if (ferry_buffer_info_get(buffer, &info) != FERRY_OK) {
+        if (bytes > 0)
+            text[0] = 0;
+        return 0;
+    }
+    const ferry_context *context = buffer->store->context;
+    append(text, bytes, &length, "%s[%zu] \"%s\" %zu bytes %s copies:", info.element->name, info.count, info.name, info.bytes,
+           ferry_state_name(info.state));
+    for (int place = 0; place <= context->place_count; place++)
+        if (info.places_with_copy >> place & 1)
+            append(text, bytes, &length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info.pinned ? "(pinned)" : "");
+    if (info.places_with_copy == 0)
+        append(text, bytes, &length, " none");
+    if (info.borrowed)
+        append(text, bytes, &length, " borrowed%s", info.read_only ? " read-only" : "");
+    return length;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+
+/*
+ * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
+ * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
+ */
+
+static const char *
+reason_of(ferry_access access, int place)
+{
+    static const char *const reasons[2][4] = {{"open_host", "read_host", "update_host", "overwrite_host"},
+                                              {"open_device", "read_device", "update_device", "overwrite_device"}};
+    return reasons[place != 0][access >= FERRY_READ && access <= FERRY_OVERWRITE ? access : 0];
+}
+
+static inline void
+set_scope(ferry_scope *scope, const struct ferryi_access *access)
+{
+    scope->store = access->store;
+    scope->id = access->id;
+    scope->slot = access->slot;
+    scope->flags = 0;
+}
+
+/* The word holds nothing but the spin bit: nobody waits, the store is neither crowded nor dead. */
+static inline bool
+is_plain(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) == FERRYI_STORE_SPIN && !store->crowded;
+}
+
+static inline void
+unlock_claims(ferryi_store *store)
+{
+    if (is_plain(store))
+        atomic_store_explicit(&store->word, 0, memory_order_release);
+    else
+        ferryi_store_unlock_waking(store);
+}
+
+/* Under the lock: no other claim can be in the way, and a write has room in the map. */
+static inline bool
+is_unopposed(ferryi_store *store, ferry_access access)
+{
+    if (access == FERRY_READ)
+        return store->write_claims == 0;
+    struct ferryi_map_supply none = {0};
+    return store->claim_count == 0 && !store->read_only && ferryi_valid_map_promise(&store->map, &none);
+}
+
+/* One try without moving, reserving or waiting for anything. */
+static inline bool
+open_hit(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+{
+    bool opened = false;
+    ferryi_store_lock(store);
+    uint32_t slot = ferryi_access_free_slot(store);
+    if (is_plain(store) && slot < store->claim_capacity &&
+        ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane) && is_unopposed(store, kind)) {
+        scope->store = store;
+        scope->slot = slot;
+        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, lane, FERRYI_CLAIM_HELD);
+        *out = (char *)ferryi_store_copy(store, place)->pointer + range.begin;
+        opened = true;
+    }
+    ferryi_store_unlock(store);
+    return opened;
+}
+
+static ferry_status
+open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+{
+    if (range.begin == range.end) {
+        memset(scope, 0, sizeof(*scope));
+        *out = NULL;
+        return FERRY_OK;
+    }
+    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)kind,
+                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = reason_of(kind, place)};
+    ferry_status status = ferryi_access_open(&access, 1);
+    if (status != FERRY_OK)
+        return status;
+    set_scope(scope, &access);
+    *out = access.pointer;
+    return FERRY_OK;
+}
+
+/* Streams without a number are never ordered without asking, so they have no hits of their own. */
+static inline ferry_status
+open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
+{
+    struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
+    if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) &&
+        open_hit(buffer->store, range, kind, place, lane, scope, out))
+        return FERRY_OK;
+    return open_slow(buffer->store, range, kind, place, lane, scope, out);
+}
+
+static inline bool
+arguments_fit(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
+              const ferry_scope *scope, void *const *out)
+{
+    return buffer && element && scope && out && element->identity == buffer->identity && access >= FERRY_READ &&
+           access <= FERRY_OVERWRITE && ferryi_buffer_range_fits(buffer, offset, count);
+}
+
+static ferry_status
+refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
+            const ferry_scope *scope, void *const *out)
+{
+    const char *what = reason_of(access, place);
+    if (!scope || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: scope or out is NULL", what);
+    if (access < FERRY_READ || access > FERRY_OVERWRITE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: access %d is unknown", what, (int)access);
+    if (!element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
+    return ferryi_buffer_refuse(buffer, element, offset, count, what);
+}
+
+ferry_status
+ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
+                       ferry_scope *scope, void **out)
+{
+    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
+        return refuse_open(buffer, element, access, offset, count, 0, scope, out);
+    return open_at(buffer, access, FERRY_PLACE_HOST, NULL, offset, count, scope, out);
+}
+
+ferry_status
+ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset,
+                         size_t count, ferry_scope *scope, void **out)
+{
+    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
+        return refuse_open(buffer, element, access, offset, count, 1, scope, out);
+    ferryi_lane *lane;
+    if (stream && stream->context == buffer->store->context) {
+        lane = stream->lane;
+    } else {
+        ferry_status status = ferryi_context_lane(buffer->store->context, stream, reason_of(access, 1), &lane);
+        if (status != FERRY_OK)
+            return status;
+    }
+    return open_at(buffer, access, lane->place, lane, offset, count, scope, out);
+}
+
+/* -- closing --------------------------------------------------------------------------------------- */
+
+/* Under the lock: can the use be stamped right here, with no driver call? */
+static inline bool
+closes_fast(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
+{
+    ferryi_lane *lane = claim->lane;
+    if (!lane)
+        return true;
+    return ferryi_lane_is_numbered(lane) && !copy->eager && lane->generation == claim->generation &&
+           !atomic_load_explicit(&lane->retired, memory_order_relaxed) &&
+           (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+}
+
+/* Under the lock. */
+static inline void
+close_fast(ferryi_store *store, struct ferryi_claim *claim, struct ferryi_place_copy *copy)
+{
+    ferryi_lane *lane = claim->lane;
+    if (claim->access == FERRY_READ) {
+        if (lane) {
+            ferryi_lane_stamp(lane);
+            copy->readers |= UINT64_C(1) << lane->number;
+        }
+        return;
+    }
+    if (lane) {
+        copy->written = ferryi_lane_stamp(lane);
+        if (copy->readers && ferryi_lanes_are_ordered(&store->context->order, lane, copy->readers))
+            copy->readers = 0;
+    }
+    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+}
+
+/* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
+static inline struct ferryi_claim *
+find_claim(const ferry_scope *scope)
+{
+    ferryi_store *store = scope->store;
+    ferryi_store_lock(store);
+    struct ferryi_claim *claim = scope->slot < store->claim_high ? &store->claims[scope->slot] : NULL;
+    if (claim && claim->id == scope->id && claim->state == FERRYI_CLAIM_HELD)
+        return claim;
+    ferryi_store_unlock(store);
+    return NULL;
+}
+
+/* Locked: one of several scopes that share the claim goes. */
+static bool
+drop_share(ferryi_store *store, struct ferryi_claim *claim, ferry_scope *scope)
+{
+    if (claim->shares <= 1)
+        return false;
+    claim->shares--;
+    ferryi_store_unlock(store);
+    scope->store = NULL;
+    return true;
+}
+
+static ferry_status
+close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
+{
+    struct ferryi_access access = {.store = scope->store, .begin = claim->begin, .end = claim->end, .access = claim->access,
+                                   .place = claim->place, .id = claim->id, .slot = scope->slot};
+    scope->store = NULL;
+    return ferryi_access_close(&access, how, lane);
+}
+
+static ferry_status
+close_how(ferry_scope *scope, enum ferryi_close how)
+{
+    struct ferryi_claim *claim = find_claim(scope);
+    if (!claim) {
+        scope->store = NULL;
+        return FERRY_OK;
+    }
+    if (drop_share(scope->store, claim, scope))
+        return FERRY_OK;
+    struct ferryi_claim copy = *claim;
+    ferryi_store_unlock(scope->store);
+    return close_slow(scope, &copy, how, copy.lane);
+}
+
+ferry_status
+ferry_scope_close(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
+    ferryi_store *store = scope->store;
+    if (!store)
+        return FERRY_OK;
+    struct ferryi_claim *claim = find_claim(scope);
+    if (!claim) {
+        scope->store = NULL;
+        return FERRY_OK;
+    }
+    if (drop_share(store, claim, scope))
+        return FERRY_OK;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
+    if (!closes_fast(store, claim, copy) || store->doomed || (store->map.spare_count && ferryi_valid_map_has_excess(&store->map))) {
+        struct ferryi_claim taken = *claim;
+        ferryi_store_unlock(store);
+        return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, taken.lane);
+    }
+    close_fast(store, claim, copy);
+    ferryi_access_remove_claim(store, claim);
+    unlock_claims(store);
+    scope->store = NULL;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_scope_abandon(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a scope: it is NULL");
+    return scope->store ? close_how(scope, FERRYI_CLOSE_ABANDON) : FERRY_OK;
+}
+
+ferry_status
+ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
+{
+    if (!scope || !last_use)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope on a stream: scope or stream is NULL");
+    ferryi_store *store = scope->store;
+    if (!store)
+        return FERRY_OK;
+    if (last_use->context != store->context)
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "close a scope on a stream: the stream belongs to another context");
+    struct ferryi_claim *claim = find_claim(scope);
+    if (!claim) {
+        scope->store = NULL;
+        return FERRY_OK;
+    }
+    struct ferryi_claim taken = *claim;
+    bool wrong = taken.place != last_use->lane->place;
+    if (!wrong && drop_share(store, claim, scope))
+        return FERRY_OK;
+    ferryi_store_unlock(store);
+    if (wrong)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", taken.place,
+                           last_use->lane->place);
+    return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, last_use->lane);
+}
+
+void
+ferry_scope_close_all(ferry_scope *scopes, size_t count)
+{
+    for (size_t i = 0; scopes && i < count; i++) {
+        ferryi_store *store = scopes[i].store;
+        ferry_context *context = store ? store->context : NULL;
+        if (ferry_scope_close(&scopes[i]) != FERRY_OK && context)
+            ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count, ferry_last_error());
+    }
+}
+
+/* -- several at once ------------------------------------------------------------------------------- */
+
+static ferry_status
+check_argument(const ferry_argument *argument, size_t index, const ferry_context *context)
+{
+    if (argument->is_value)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu is a value", index);
+    if (argument->access < FERRY_READ || argument->access > FERRY_OVERWRITE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset, argument->count,
+                                              "open several buffers", &range);
+    if (status == FERRY_OK && argument->buffer->store->context != context)
+        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "open several buffers: argument %zu belongs to another context", index);
+    return status;
+}
+
+/* Fill `wanted` with the arguments that are not empty; index[i] tells where argument i went, or SIZE_MAX. */
+static size_t
+collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ferryi_range range = ferryi_buffer_range(arguments[i].buffer, arguments[i].offset, arguments[i].count);
+        index[i] = range.begin == range.end ? SIZE_MAX : used;
+        if (range.begin != range.end)
+            wanted[used++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
+                                                    .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
+                                                    .lane = lane, .reason = "open_all"};
+    }
+    return used;
+}
+
+static void
+hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
+         const size_t *index, const size_t *group)
+{
+    uint32_t *shares = NULL;
+    for (size_t i = 0; i < count; i++) {
+        memset(&scopes[i], 0, sizeof(scopes[i]));
+        if (pointers)
+            pointers[i] = NULL;
+        if (index[i] == SIZE_MAX)
+            continue;
+        const struct ferryi_access *from = &merged[group[index[i]]];
+        set_scope(&scopes[i], from);
+        if (pointers)
+            pointers[i] = (char *)from->pointer + (wanted[index[i]].begin - from->begin);
+        ferryi_store_lock(from->store);
+        shares = &from->store->claims[from->slot].shares;
+        *shares += 1;
+        ferryi_store_unlock(from->store);
+    }
+}
+
+ferry_status
+ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments, size_t count, int place,
+                     ferry_stream *stream)
+{
+    if (count == 0)
+        return FERRY_OK;
+    if (!scopes || !arguments || !arguments[0].buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: scopes, arguments or the first buffer is NULL");
+    ferry_context *context = arguments[0].buffer->store->context;
+    ferryi_lane *lane = NULL;
+    ferry_status status = ferryi_context_check_place(context, place, "open several buffers");
+    if (status == FERRY_OK && place == 0 && stream)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: a stream at the host");
+    if (status == FERRY_OK && place != 0)
+        status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
+    if (status == FERRY_OK && lane && lane->place != place)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, lane->place);
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        status = check_argument(&arguments[i], i, context);
+    if (status != FERRY_OK)
+        return status;
+
+    struct ferryi_access *wanted = calloc(count, 2 * sizeof(*wanted));
+    size_t *index = calloc(count, 2 * sizeof(*index));
+    if (wanted && index) {
+        struct ferryi_access *merged = wanted + count;
+        size_t *group = index + count;
+        size_t used = collect(arguments, count, place, lane, wanted, index);
+        size_t left = ferryi_access_merge(wanted, used, merged, group);
+        status = ferryi_access_open(merged, left);
+        if (status == FERRY_OK) {
+            for (size_t i = 0; i < left; i++) {
+                ferryi_store_lock(merged[i].store);
+                merged[i].store->claims[merged[i].slot].shares = 0;
+                ferryi_store_unlock(merged[i].store);
+            }
+            hand_out(scopes, out_pointers, count, wanted, merged, index, group);
+        }
+    } else {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %zu buffers: no memory for their scopes", count);
+    }
+    free(wanted);
+    free(index);
+    return status;
+}
+
+/* -- waiting for scopes ---------------------------------------------------------------------------- */
+
+ferry_status
+ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns)
+{
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "wait for scopes", &range);
+    if (status == FERRY_OK && (access < FERRY_READ || access > FERRY_OVERWRITE))
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for scopes: access %d is unknown", (int)access);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    ferryi_store *store = buffer->store;
+    struct ferryi_access wanted = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)access,
+                                   .place = FERRYI_PLACE_NONE, .reason = "wait for scopes on"};
+    uint64_t now = ferryi_now_ns();
+    uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    for (bool in_time = timeout_ns > 0;;) {
+        ferryi_store_lock(store);
+        bool busy = ferryi_access_conflict(store, &wanted, true) == FERRYI_CONFLICT_BUSY;
+        if (!busy || !in_time) {
+            ferryi_store_unlock(store);
+            return !busy ? FERRY_OK
+                         : ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns",
+                                       ferryi_store_name(store), (unsigned long long)timeout_ns);
+        }
+        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+        atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
+        uint64_t epoch = ferryi_context_park_epoch(store->context);
+        ferryi_store_unlock(store);
+        in_time = ferryi_context_park(store->context, epoch, deadline);
+    }
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+#include "src/context.h"
+
+/* -- failures of asynchronous work ----------------------------------------------------------------- */
+
+void
+ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text)
+{
+    ferryi_mutex_lock(&stream->mutex);
+    if (stream->failure == FERRY_OK) {
+        stream->failure = status;
+        stream->failure_text = text ? strdup(text) : NULL;
+    }
+    ferryi_mutex_unlock(&stream->mutex);
+}
+
+ferry_status
+ferryi_stream_take_failure(ferry_stream *stream)
+{
+    ferryi_mutex_lock(&stream->mutex);
+    ferry_status status = stream->failure;
+    char *text = stream->failure_text;
+    stream->failure = FERRY_OK;
+    stream->failure_text = NULL;
+    ferryi_mutex_unlock(&stream->mutex);
+    if (status != FERRY_OK)
+        ferryi_fail(status, "%s", text ? text : "asynchronous work of the stream failed");
+    free(text);
+    return status;
+}
+
+/* -- opening --------------------------------------------------------------------------------------- */
+
+static ferry_stream *
+find_native(ferry_context *context, int place, void *native)
+{
+    for (ferry_stream *stream = context->streams; stream; stream = stream->next)
+        if (stream->lane->place == place && stream->lane->native == native)
+            return stream;
+    return NULL;
+}
+
+/* With the context's stream mutex held. */
+static ferry_status
+stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
+{
+    ferry_stream *stream = calloc(1, sizeof(*stream));
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at %s: no memory", context->names[place]);
+    ferry_status status = ferryi_lane_open(&context->order, context->devices[place], place, native, false, &stream->lane);
+    if (status != FERRY_OK) {
+        free(stream);
+        return status;
+    }
+    stream->context = context;
+    stream->references = 1;
+    ferryi_mutex_init(&stream->mutex);
+    stream->next = context->streams;
+    if (stream->next)
+        stream->next->prev = stream;
+    context->streams = stream;
+    *out = stream;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out)
+{
+    ferryi_mutex_lock(&context->stream_mutex);
+    ferry_status status = stream_new(context, place, context->devices[place]->default_stream, out);
+    if (status == FERRY_OK)
+        (*out)->borrowed = true;
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+static ferry_status
+check_stream_place(ferry_context *context, int place, ferry_stream **out, const char *what)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context or out is NULL", what);
+    if (place < 1 || place > context->place_count)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: place %d is no device; devices are places 1 to %d", what, place,
+                           context->place_count);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
+{
+    ferry_status status = check_stream_place(context, place, out, "create a stream");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&context->stream_mutex);
+    status = stream_new(context, place, NULL, out);
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+ferry_status
+ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream **out)
+{
+    ferry_status status = check_stream_place(context, place, out, "wrap a stream");
+    if (status != FERRY_OK)
+        return status;
+    if (!native && !context->devices[place]->default_is_null)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: the native handle is NULL", context->names[place]);
+    if (!native)
+        native = context->devices[place]->default_stream;
+    ferryi_mutex_lock(&context->stream_mutex);
+    ferry_stream *known = find_native(context, place, native);
+    if (known) {
+        known->references++;
+        *out = known;
+    } else {
+        status = stream_new(context, place, native, out);
+    }
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+/* -- closing --------------------------------------------------------------------------------------- */
+
+static void
+unlink_stream(ferry_stream *stream)
+{
+    if (stream->prev)
+        stream->prev->next = stream->next;
+    else
+        stream->context->streams = stream->next;
+    if (stream->next)
+        stream->next->prev = stream->prev;
+}
+
+static void
+stream_free(ferry_stream *stream)
+{
+    ferryi_mutex_destroy(&stream->mutex);
+    free(stream->failure_text);
+    free(stream);
+}
+
+void
+ferry_stream_destroy(ferry_stream **stream)
+{
+    if (!stream || !*stream)
+        return;
+    ferry_stream *closing = *stream;
+    ferry_context *context = closing->context;
+    *stream = NULL;
+
+    ferryi_mutex_lock(&context->stream_mutex);
+    bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
+    if (last)
+        unlink_stream(closing);
+    ferryi_mutex_unlock(&context->stream_mutex);
+    if (!last)
+        return;
+    ferryi_lane_retire(closing->lane);
+    stream_free(closing);
+}
+
+void
+ferryi_streams_close(ferry_context *context)
+{
+    while (context->streams) {
+        ferry_stream *stream = context->streams;
+        context->streams = stream->next;
+        /* Numbered lanes belong to the order, which is cleared next. */
+        if (!ferryi_lane_is_numbered(stream->lane))
+            ferryi_lane_let_go(stream->lane);
+        stream_free(stream);
+    }
+}
+
+/* -- use ------------------------------------------------------------------------------------------- */
+
+void *
+ferry_stream_native(ferry_stream *stream)
+{
+    return stream ? stream->lane->native : NULL;
+}
+
+int
+ferry_stream_place(const ferry_stream *stream)
+{
+    return stream ? stream->lane->place : -1;
+}
+
+ferry_status
+ferry_stream_flush(ferry_stream *stream)
+{
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "flush a stream: it is NULL");
+    ferry_status status = ferryi_lane_check_capture(stream->lane);
+    return status == FERRY_OK ? ferryi_lane_flush(stream->lane) : status;
+}
+
+ferry_status
+ferry_stream_synchronize(ferry_stream *stream)
+{
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "synchronize a stream: it is NULL");
+    ferryi_lane *lane = stream->lane;
+    ferry_status status = ferryi_lane_check_capture(lane);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(lane->device, stream_synchronize, lane->native);
+    ferry_status failure = ferryi_stream_take_failure(stream);
+    return failure != FERRY_OK ? failure : status;
+}

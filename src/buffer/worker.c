@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/worker.h"
+
+#include <stdlib.h>
+
+struct ferryi_worker {
+    ferryi_mutex mutex;
+    ferryi_cond cond;
+    ferryi_thread thread;
+    struct ferryi_job *first, **last;
+    bool stopping;
+};
+
+static struct ferryi_job *
+next_job(struct ferryi_worker *worker)
+{
+    ferryi_mutex_lock(&worker->mutex);
+    while (!worker->first && !worker->stopping)
+        ferryi_cond_wait(&worker->cond, &worker->mutex);
+    struct ferryi_job *job = worker->first;
+    if (job) {
+        worker->first = job->next;
+        if (!worker->first)
+            worker->last = &worker->first;
+    }
+    ferryi_mutex_unlock(&worker->mutex);
+    return job;
+}
+
+static void
+work(void *argument)
+{
+    struct ferryi_job *job;
+    while ((job = next_job(argument)))
+        job->run(job);
+}
+
+static ferry_status
+worker_start(struct ferryi_worker **out)
+{
+    struct ferryi_worker *worker = calloc(1, sizeof(*worker));
+    if (!worker)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start the helper thread: no memory");
+    ferryi_mutex_init(&worker->mutex);
+    ferryi_cond_init(&worker->cond);
+    worker->last = &worker->first;
+    ferry_status status = ferryi_thread_start(&worker->thread, "ferry-helper", work, worker);
+    if (status != FERRY_OK) {
+        ferryi_cond_destroy(&worker->cond);
+        ferryi_mutex_destroy(&worker->mutex);
+        free(worker);
+        return status;
+    }
+    *out = worker;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
+{
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&context->worker_mutex);
+    if (!context->worker)
+        status = worker_start(&context->worker);
+    struct ferryi_worker *worker = context->worker;
+    ferryi_mutex_unlock(&context->worker_mutex);
+    if (status != FERRY_OK)
+        return status;
+
+    job->next = NULL;
+    ferryi_mutex_lock(&worker->mutex);
+    *worker->last = job;
+    worker->last = &job->next;
+    ferryi_cond_signal(&worker->cond);
+    ferryi_mutex_unlock(&worker->mutex);
+    return FERRY_OK;
+}
+
+void
+ferryi_worker_stop(ferry_context *context)
+{
+    struct ferryi_worker *worker = context->worker;
+    if (!worker)
+        return;
+    ferryi_mutex_lock(&worker->mutex);
+    worker->stopping = true;
+    ferryi_cond_signal(&worker->cond);
+    ferryi_mutex_unlock(&worker->mutex);
+    ferryi_thread_join(worker->thread);
+    ferryi_cond_destroy(&worker->cond);
+    ferryi_mutex_destroy(&worker->mutex);
+    free(worker);
+    context->worker = NULL;
+}

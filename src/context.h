@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_CONTEXT_H
+#define FERRYI_CONTEXT_H
+
+/*
+ * The context: devices, order, pools, engine, log, and the list of what lives in it. It wires them and owns nothing else.
+ *
+ * Its memory is counted: one reference for the caller and one for each store, so that a buffer that outlives
+ * ferry_context_destroy() finds a closed shell instead of freed memory.
+ */
+
+#include <ferry/context.h>
+#include <ferry/pool.h>
+
+#include "src/base/base.h"
+#include "src/device/stream.h"
+#include "src/pool/pool.h"
+#include "src/transfer/engine.h"
+
+struct ferryi_store;
+struct ferryi_worker;
+
+#define FERRYI_MEMORY_KINDS 5
+#define FERRYI_LONG_LOCKS 16
+
+struct ferry_context {
+    atomic_int references;
+    atomic_bool closed;
+    bool shared; /* the process-wide one */
+    struct ferryi_log log;
+    size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
+
+    ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
+    char names[FERRYI_DEVICES_MAX + 1][32];         /* "host", "cuda:0" */
+    int place_count;
+    uint32_t coherent; /* bit p: place p uses the host's copy */
+    ferryi_order order;
+    ferryi_engine *engine;
+
+    ferryi_mutex pool_mutex;
+    ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
+    struct ferryi_context_backend {
+        ferryi_device *device; /* NULL: the system's memory */
+        ferry_memory_kind kind;
+    } backends[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS]; /* what each pool asks for memory */
+
+    ferryi_mutex stream_mutex;
+    ferry_stream *streams; /* all, the defaults among them */
+    ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
+
+    ferryi_mutex store_mutex; /* the list; creation and destruction of buffers only */
+    struct ferryi_store *stores;
+
+    ferryi_mutex long_locks[FERRYI_LONG_LOCKS]; /* for crowded stores, by address */
+
+    /* Where threads sleep until a claim on some store is gone. */
+    ferryi_mutex park_mutex;
+    ferryi_cond park_cond;
+    _Atomic uint64_t park_epoch;
+
+    ferryi_mutex worker_mutex;
+    struct ferryi_worker *worker; /* runs asynchronous calls; started at first need */
+};
+
+void ferryi_context_retain(ferry_context *context);
+void ferryi_context_release(ferry_context *context);
+
+/* The pool of a place and kind, made at the first call. */
+ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
+
+/* The lane of a stream argument: NULL means the default stream of a context with one device. Checks the context. */
+ferry_status ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *what, ferryi_lane **out);
+
+/* Fails with INVALID_ARGUMENT unless `place` is one. */
+ferry_status ferryi_context_check_place(const ferry_context *context, int place, const char *what);
+
+/* Parking: read the epoch while the condition cannot change, then sleep until it moved. False when the deadline (0: none) passed. */
+uint64_t ferryi_context_park_epoch(ferry_context *context);
+bool ferryi_context_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns);
+void ferryi_context_unpark(ferry_context *context);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/cuda_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The statuses of driver errors. The driver's header says of those that end a context: "any further CUDA work will return
+ * the same error". */
+static ferry_status
+status_of(ferryi_cu_result result)
+{
+    switch (result) {
+    case FERRYI_CUDA_SUCCESS:
+        return FERRY_OK;
+    case FERRYI_CUDA_ERROR_OUT_OF_MEMORY:
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    case FERRYI_CUDA_ERROR_NO_DEVICE:
+    case FERRYI_CUDA_ERROR_INVALID_DEVICE:
+        return FERRY_ERROR_NO_DEVICE;
+    case FERRYI_CUDA_ERROR_DEINITIALIZED:
+    case FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE:
+    case FERRYI_CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case FERRYI_CUDA_ERROR_CONTAINED:
+    case FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS:
+    case FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT:
+    case FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case FERRYI_CUDA_ERROR_ASSERT:
+    case FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case FERRYI_CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case FERRYI_CUDA_ERROR_MISALIGNED_ADDRESS:
+    case FERRYI_CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case FERRYI_CUDA_ERROR_INVALID_PC:
+    case FERRYI_CUDA_ERROR_LAUNCH_FAILED:
+    case FERRYI_CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case FERRYI_CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case FERRYI_CUDA_ERROR_EXTERNAL_DEVICE:
+        return FERRY_ERROR_DEVICE_LOST;
+    case FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case FERRYI_CUDA_ERROR_UNSUPPORTED_LIMIT:
+    case FERRYI_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case FERRYI_CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case FERRYI_CUDA_ERROR_JIT_COMPILATION_DISABLED:
+    case FERRYI_CUDA_ERROR_NOT_SUPPORTED:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_MERGE:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case FERRYI_CUDA_ERROR_CAPTURED_EVENT:
+    case FERRYI_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
+        return FERRY_ERROR_UNSUPPORTED;
+    default:
+        return FERRY_ERROR_DEVICE;
+    }
+}
+
+ferry_status
+ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
+{
+    char number[32];
+    ferry_status st = status_of(result);
+    if (st == FERRY_OK)
+        return st;
+    if (st == FERRY_ERROR_DEVICE_LOST) {
+        unsigned int none = 0;
+        atomic_compare_exchange_strong(&cuda->lost, &none, result);
+    }
+    return ferryi_fail(st, "%s: %s", call, ferryi_cuda_error_name(cuda->driver, result, number));
+}
+
+static ferry_status
+push_context(struct ferryi_cuda_device *cuda)
+{
+    ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
+    /* The context is retained, so it can only be invalid when somebody has reset the device: our memory went with it. */
+    if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
+        result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
+}
+
+ferry_status
+ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode, struct ferryi_cuda_entry *out)
+{
+    char number[32];
+    unsigned int lost = atomic_load_explicit(&cuda->lost, memory_order_acquire);
+    if (lost)
+        return ferryi_fail(FERRY_ERROR_DEVICE_LOST, "the device was lost to %s",
+                           ferryi_cuda_error_name(cuda->driver, lost, number));
+    ferry_status st = push_context(cuda);
+    if (st != FERRY_OK)
+        return st;
+    out->previous_mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    out->exchanged = mode == FERRYI_CUDA_ASIDE && (cuda->driver->groups & FERRYI_CUDA_CAPTURE) &&
+                     cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) == FERRYI_CUDA_SUCCESS;
+    return FERRY_OK;
+}
+
+void
+ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry)
+{
+    /* Neither can fail in a way that leaves something to do: both only swap what this thread remembers. */
+    ferryi_cu_capture_mode mode = entry->previous_mode;
+    ferryi_cu_context context;
+    if (entry->exchanged)
+        cuda->driver->cuThreadExchangeStreamCaptureMode(&mode);
+    cuda->driver->cuCtxPopCurrent_v2(&context);
+}
+
+/* -- the device -- */
+
+static void
+close_device(ferryi_device *device)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    if (cuda->context) {
+        ferryi_cu_result result = cuda->driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
+        if (result != FERRYI_CUDA_SUCCESS) {
+            char number[32];
+            ferryi_log(&cuda->log, FERRY_LOG_ERROR, "close cuda:%d: cuDevicePrimaryCtxRelease_v2: %s", cuda->ordinal,
+                       ferryi_cuda_error_name(cuda->driver, result, number));
+        }
+    }
+    ferryi_mutex_destroy(&cuda->launch_mutex);
+    free(cuda);
+}
+
+static ferry_status
+properties(ferryi_device *device, struct ferryi_device_properties *out)
+{
+    *out = device->properties;
+    return FERRY_OK;
+}
+
+static ferry_status
+memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    size_t free_bytes = 0, total_bytes = 0;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "ask cuda:%d for its free memory", cuda->ordinal);
+    *out_free = ferryi_min_size(free_bytes, total_bytes);
+    *out_total = total_bytes;
+    return FERRY_OK;
+}
+
+static ferry_status
+synchronize(ferryi_device *device)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        st = FERRYI_CUDA_CHECK(cuda, cuCtxSynchronize, cuda->driver->cuCtxSynchronize());
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    return FERRYI_CUDA_TELL(st, "wait for all work of cuda:%d", cuda->ordinal);
+}
+
+static const struct ferryi_device_ops cuda_ops = {
+    .close = close_device,
+    .properties = properties,
+    .memory_info = memory_info,
+    .synchronize = synchronize,
+    .memory_alloc = ferryi_cuda_memory_alloc,
+    .memory_free = ferryi_cuda_memory_free,
+    .host_register = ferryi_cuda_host_register,
+    .host_unregister = ferryi_cuda_host_unregister,
+    .stream_create = ferryi_cuda_stream_create,
+    .stream_destroy = ferryi_cuda_stream_destroy,
+    .stream_synchronize = ferryi_cuda_stream_synchronize,
+    .stream_is_capturing = ferryi_cuda_stream_is_capturing,
+    .stream_wait = ferryi_cuda_stream_wait,
+    .host_call = ferryi_cuda_host_call,
+    .event_create = ferryi_cuda_event_create,
+    .event_destroy = ferryi_cuda_event_destroy,
+    .event_record = ferryi_cuda_event_record,
+    .event_query = ferryi_cuda_event_query,
+    .event_synchronize = ferryi_cuda_event_synchronize,
+    .copy_upload = ferryi_cuda_copy_upload,
+    .copy_download = ferryi_cuda_copy_download,
+    .copy_device = ferryi_cuda_copy_device,
+    .copy_peer = ferryi_cuda_copy_peer,
+    .copy_2d = ferryi_cuda_copy_2d,
+    .copy_batch = ferryi_cuda_copy_batch,
+    .fill = ferryi_cuda_fill,
+    .prefetch = ferryi_cuda_prefetch,
+    .advise = ferryi_cuda_advise,
+    .code_load = ferryi_cuda_code_load,
+    .code_unload = ferryi_cuda_code_unload,
+    .code_function = ferryi_cuda_code_function,
+    .launch = ferryi_cuda_launch,
+};
+
+/* -- opening -- */
+
+static ferry_status
+read_properties(struct ferryi_cuda_device *cuda)
+{
+    struct ferryi_device_properties *properties = &cuda->base.properties;
+    ferry_status st;
+    int major = 0, minor = 0;
+
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetName, properties->name, (int)sizeof(properties->name), cuda->device));
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceTotalMem_v2, &properties->total_bytes, cuda->device));
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDriverGetVersion, &properties->driver_version));
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &major,
+                                         FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, cuda->device));
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &minor,
+                                         FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, cuda->device));
+    properties->architecture = 10 * major + minor;
+    properties->native = cuda->ordinal;
+fail:
+    return st;
+}
+
+/* An attribute that this driver does not know is a feature that it does not have. */
+static bool
+has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
+{
+    int value = 0;
+    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) == FERRYI_CUDA_SUCCESS && value != 0;
+}
+
+static bool
+has_peer(const struct ferryi_cuda_device *cuda)
+{
+    int count = 0;
+    if (cuda->driver->cuDeviceGetCount(&count) != FERRYI_CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++) {
+        ferryi_cu_device other;
+        int can = 0;
+        if (i != cuda->ordinal && cuda->driver->cuDeviceGet(&other, i) == FERRYI_CUDA_SUCCESS &&
+            cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, other) == FERRYI_CUDA_SUCCESS && can)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t
+read_capabilities(const struct ferryi_cuda_device *cuda)
+{
+    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE;
+    unsigned int groups = cuda->driver->groups;
+    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+        can |= FERRY_CAN_MANAGE;
+    if ((can & FERRY_CAN_MANAGE) && has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) &&
+        (groups & (FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2)))
+        can |= FERRY_CAN_MANAGE_CONCURRENTLY;
+    if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
+        can |= FERRY_CAN_BATCH;
+    if (groups & FERRYI_CUDA_CAPTURE)
+        can |= FERRY_CAN_CAPTURE;
+    /* Asked of the whole machine: which devices the context will hold is not known yet. */
+    if (has_peer(cuda))
+        can |= FERRY_CAN_PEER;
+    /* Kernels may use any host memory when the device walks the host's page tables. Only where the memory is also
+     * physically one does that make copies pointless: a discrete device on a coherent link, such as GH200, still has its
+     * own fast memory, into which data is worth copying. */
+    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED) &&
+        has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
+        can |= FERRYI_DEVICE_COHERENT;
+    return can;
+}
+
+ferry_status
+ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal, const struct ferryi_device_config *config,
+                    ferryi_device **out)
+{
+    ferry_status st;
+    struct ferryi_cuda_device *cuda = calloc(1, sizeof(*cuda));
+    if (!cuda)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open cuda:%d: no host memory", ordinal);
+    cuda->driver = driver;
+    cuda->ordinal = ordinal;
+    cuda->log = config->log;
+    cuda->base.ops = &cuda_ops;
+    cuda->base.kind = "cuda";
+    cuda->base.default_stream = FERRYI_CU_STREAM_LEGACY;
+    cuda->base.per_thread_stream = FERRYI_CU_STREAM_PER_THREAD;
+    cuda->base.default_is_null = true;
+    ferryi_mutex_init(&cuda->launch_mutex);
+
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGet, &cuda->device, ordinal));
+    FERRY_TRY(st, fail, read_properties(cuda));
+    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    cuda->base.capabilities = read_capabilities(cuda);
+    *out = &cuda->base;
+    return FERRY_OK;
+
+fail:
+    ferryi_fail_in(st, "open cuda:%d", ordinal);
+    close_device(&cuda->base);
+    return st;
+}
+
+static ferry_status
+open_device(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
+{
+    const struct ferryi_cuda_driver *driver;
+    ferry_status st = ferryi_cuda_driver_get(&driver);
+    return st == FERRY_OK ? ferryi_cuda_open_on(driver, ordinal, config, out) : FERRYI_CUDA_TELL(st, "open cuda:%d", ordinal);
+}
+
+static int
+count_devices(void)
+{
+    const struct ferryi_cuda_driver *driver;
+    char number[32];
+    int count = 0;
+    if (ferryi_cuda_driver_get(&driver) != FERRY_OK)
+        return 0;
+    ferryi_cu_result result = driver->cuDeviceGetCount(&count);
+    if (result != FERRYI_CUDA_SUCCESS) {
+        ferryi_fail(FERRY_ERROR_NO_DEVICE, "count CUDA devices: cuDeviceGetCount: %s",
+                    ferryi_cuda_error_name(driver, result, number));
+        return 0;
+    }
+    if (count == 0)
+        ferryi_fail(FERRY_ERROR_NO_DEVICE, "count CUDA devices: the driver has none");
+    return count;
+}
+
+/* The driver lists devices with the fastest first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0 is the best one. */
+const ferryi_device_kind ferryi_cuda_kind = {.name = "cuda", .count = count_devices, .open = open_device, .made_up = false};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies and fills of a CUDA device. */
+#include "src/device/cuda_device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+ferry_status
+ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    if (bytes == 0)
+        return FERRY_OK;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2, ferryi_cuda_pointer(target), source, bytes, stream);
+    return FERRYI_CUDA_TELL(st, "upload %zu bytes to cuda:%d", bytes, cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    if (bytes == 0)
+        return FERRY_OK;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target, ferryi_cuda_pointer(source), bytes, stream);
+    return FERRYI_CUDA_TELL(st, "download %zu bytes from cuda:%d", bytes, cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    if (bytes == 0)
+        return FERRY_OK;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoDAsync_v2, ferryi_cuda_pointer(target),
+                    ferryi_cuda_pointer(source), bytes, stream);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes inside cuda:%d", bytes, cuda->ordinal);
+}
+
+/* -- between devices -- */
+
+/* Without peer access the driver takes a peer copy through the host. It is asked for once per pair and never given up
+ * again: others in the process, which share the context, may by then count on it. */
+static void
+ask_for_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
+{
+    uint64_t bit = source->ordinal < 64 ? (uint64_t)1 << source->ordinal : 0;
+    struct ferryi_cuda_entry entry;
+    int can = 0;
+    if (bit == 0 || (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
+        return;
+    if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
+        return;
+    /* A refusal leaves the driver's own way through the host, which is slower and as correct. */
+    if (cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device) == FERRYI_CUDA_SUCCESS && can)
+        cuda->driver->cuCtxEnablePeerAccess(source->context, 0);
+    ferryi_cuda_leave(cuda, &entry);
+}
+
+ferry_status
+ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
+                      void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device), *from = ferryi_cuda_of(source_device);
+    ferry_status st;
+    assert(source_device->ops == device->ops);
+    if (bytes == 0)
+        return FERRY_OK;
+    if (from != cuda)
+        ask_for_peer(cuda, from);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyPeerAsync, ferryi_cuda_pointer(target), cuda->context,
+                    ferryi_cuda_pointer(source), from->context, bytes, stream);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", bytes, from->ordinal, cuda->ordinal);
+}
+
+/* -- rows -- */
+
+ferry_status
+ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cu_copy_2d arguments = {
+        .source_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+        .source_device = ferryi_cuda_pointer(copy->source),
+        .source_pitch = copy->source_pitch,
+        .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+        .target_device = ferryi_cuda_pointer(copy->target),
+        .target_pitch = copy->target_pitch,
+        .width_bytes = copy->row_bytes,
+        .height = copy->rows,
+    };
+    ferry_status st;
+    if (copy->row_bytes == 0 || copy->rows == 0)
+        return FERRY_OK;
+    if (copy->direction == FERRY_DIRECTION_UPLOAD) {
+        arguments.source_type = FERRYI_CU_MEMORYTYPE_HOST;
+        arguments.source_host = copy->source;
+        arguments.source_device = 0;
+    } else if (copy->direction == FERRY_DIRECTION_DOWNLOAD) {
+        arguments.target_type = FERRYI_CU_MEMORYTYPE_HOST;
+        arguments.target_host = copy->target;
+        arguments.target_device = 0;
+    }
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpy2DAsync_v2, &arguments, stream);
+    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes on cuda:%d", copy->rows, copy->row_bytes, cuda->ordinal);
+}
+
+/* -- batches -- */
+
+#define BATCH_ON_STACK 64
+
+struct batch {
+    ferryi_cu_pointer *targets, *sources;
+    size_t *bytes;
+    size_t count, total_bytes;
+};
+
+/* The driver's arrays, in `memory`, which has room for `count` of each; copies of no bytes are left out. */
+static struct batch
+gather(const struct ferryi_copy *copies, size_t count, void *memory)
+{
+    struct batch batch = {.targets = memory};
+    batch.sources = batch.targets + count;
+    batch.bytes = (size_t *)(batch.sources + count);
+    for (size_t i = 0; i < count; i++) {
+        if (copies[i].bytes == 0)
+            continue;
+        batch.targets[batch.count] = ferryi_cuda_pointer(copies[i].target);
+        batch.sources[batch.count] = ferryi_cuda_pointer(copies[i].source);
+        batch.bytes[batch.count++] = copies[i].bytes;
+        batch.total_bytes += copies[i].bytes;
+    }
+    return batch;
+}
+
+static ferry_status
+submit(struct ferryi_cuda_device *cuda, const struct batch *batch, void *stream)
+{
+    /* One set of attributes for all: sources are read in the stream's order, like any other copy's. */
+    struct ferryi_cu_copy_attributes attributes = {.source_access_order = FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t first = 0, failed = 0;
+    ferry_status st;
+    if (cuda->driver->groups & FERRYI_CUDA_BATCH_13)
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync_v2, batch->targets, batch->sources, batch->bytes,
+                        batch->count, &attributes, &first, 1, stream);
+    else
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync, batch->targets, batch->sources, batch->bytes,
+                        batch->count, &attributes, &first, 1, &failed, stream);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count, cuda->ordinal);
+}
+
+/* The driver takes no batch on the legacy default stream. */
+static ferry_status
+copy_one_by_one(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+{
+    ferry_status st = FERRY_OK;
+    for (size_t i = 0; i < count && st == FERRY_OK; i++) {
+        const struct ferryi_copy *copy = &copies[i];
+        if (copy->direction == FERRY_DIRECTION_UPLOAD)
+            st = ferryi_cuda_copy_upload(device, copy->target, copy->source, copy->bytes, stream);
+        else if (copy->direction == FERRY_DIRECTION_DOWNLOAD)
+            st = ferryi_cuda_copy_download(device, copy->target, copy->source, copy->bytes, stream);
+        else
+            st = ferryi_cuda_copy_device(device, copy->target, copy->source, copy->bytes, stream);
+        if (st != FERRY_OK)
+            return ferryi_fail_in(st, "copy %zu of %zu", i + 1, count);
+    }
+    return st;
+}
+
+ferry_status
+ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    enum { BYTES_EACH = 2 * sizeof(ferryi_cu_pointer) + sizeof(size_t) };
+    ferryi_cu_pointer few[BATCH_ON_STACK * BYTES_EACH / sizeof(ferryi_cu_pointer)];
+    void *many = NULL;
+    size_t bytes;
+
+    if (!(device->capabilities & FERRY_CAN_BATCH))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_batch of %zu on cuda:%d: the driver has no cuMemcpyBatchAsync",
+                           count, cuda->ordinal);
+    if (!stream || stream == FERRYI_CU_STREAM_LEGACY)
+        return copy_one_by_one(device, copies, count, stream);
+    if (count > BATCH_ON_STACK && (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list", count,
+                           cuda->ordinal);
+    struct batch batch = gather(copies, count, many ? many : few);
+    ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, &batch, stream);
+    free(many);
+    return st;
+}
+
+/* -- fills -- */
+
+ferry_status
+ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferryi_cu_pointer pointer = ferryi_cuda_pointer(target);
+    ferry_status st;
+    assert(pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4);
+    assert(pointer % pattern_bytes == 0);
+    if (count == 0)
+        return FERRY_OK;
+    if (pattern_bytes == 1)
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD8Async, pointer, (unsigned char)pattern, count, stream);
+    else if (pattern_bytes == 2)
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD16Async, pointer, (unsigned short)pattern, count, stream);
+    else
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD32Async, pointer, pattern, count, stream);
+    return FERRYI_CUDA_TELL(st, "fill %zu times %zu bytes on cuda:%d", count, pattern_bytes, cuda->ordinal);
+}

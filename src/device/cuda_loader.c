@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/cuda_loader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct symbol {
+    const char *name;
+    size_t offset;
+    unsigned int group;
+} symbols[] = {
+#define SYMBOL(tag, function, parameters) {#function, offsetof(struct ferryi_cuda_driver, function), tag},
+    FERRYI_CUDA_SYMBOLS(SYMBOL)
+#undef SYMBOL
+};
+
+const char *
+ferryi_cuda_error_name(const struct ferryi_cuda_driver *driver, ferryi_cu_result error, char buffer[32])
+{
+    const char *name = NULL;
+    if (driver->cuGetErrorName(error, &name) == FERRYI_CUDA_SUCCESS && name)
+        return name;
+    snprintf(buffer, 32, "CUDA error %u", error);
+    return buffer;
+}
+
+static ferry_status
+find_symbols(void *library, const char *library_name, struct ferryi_cuda_driver *out)
+{
+    unsigned int missing = 0;
+    out->groups = 0;
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        const struct symbol *symbol = &symbols[i];
+        void *address = ferryi_library_symbol(library, symbol->name);
+        /* POSIX promises that a function's address fits void *; ISO C has no cast that says so. */
+        memcpy((char *)out + symbol->offset, &address, sizeof(address));
+        out->groups |= symbol->group;
+        if (address)
+            continue;
+        missing |= symbol->group;
+        if (symbol->group == FERRYI_CUDA_REQUIRED)
+            return ferryi_fail(FERRY_ERROR_NO_DEVICE, "load the CUDA driver %s: it has no %s: too old, or another library",
+                               library_name, symbol->name);
+    }
+    out->groups &= ~missing;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out)
+{
+    char reason[256] = "";
+    struct ferryi_cuda_driver driver = {0};
+    void *library = ferryi_library_open(library_name, reason, sizeof(reason));
+    if (!library)
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "load the CUDA driver: %s", reason);
+    ferry_status st = find_symbols(library, library_name, &driver);
+    if (st != FERRY_OK)
+        return st;
+    ferryi_cu_result result = driver.cuInit(0);
+    if (result != FERRYI_CUDA_SUCCESS) {
+        char number[32];
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "start the CUDA driver %s: cuInit: %s", library_name,
+                           ferryi_cuda_error_name(&driver, result, number));
+    }
+    *out = driver;
+    return FERRY_OK;
+}
+
+/* The first call's answer; constant after `once`. */
+static struct {
+    pthread_once_t once;
+    struct ferryi_cuda_driver driver;
+    ferry_status status;
+    char sentence[512];
+} loaded = {.once = PTHREAD_ONCE_INIT};
+
+static void
+load_once(void)
+{
+    const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
+    loaded.status = ferryi_cuda_driver_load(name && name[0] ? name : "libcuda.so.1", &loaded.driver);
+    if (loaded.status != FERRY_OK)
+        snprintf(loaded.sentence, sizeof(loaded.sentence), "%s", ferry_last_error());
+}
+
+ferry_status
+ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
+{
+    pthread_once(&loaded.once, load_once);
+    if (loaded.status != FERRY_OK)
+        return ferryi_fail(loaded.status, "%s", loaded.sentence);
+    *out = &loaded.driver;
+    return FERRY_OK;
+}

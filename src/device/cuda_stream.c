@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams and events of a CUDA device. */
+#include "src/device/cuda_device.h"
+
+#include <assert.h>
+
+ferry_status
+ferryi_cuda_stream_create(ferryi_device *device, void **out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferryi_cu_stream stream = NULL;
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuStreamCreate, &stream, FERRYI_CU_STREAM_NON_BLOCKING);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "create a stream on cuda:%d", cuda->ordinal);
+    *out = stream;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_stream_destroy(ferryi_device *device, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuStreamDestroy_v2, stream);
+    return FERRYI_CUDA_TELL(st, "destroy a stream of cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_stream_synchronize(ferryi_device *device, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuStreamSynchronize, stream);
+    return FERRYI_CUDA_TELL(st, "wait for a stream of cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferryi_cu_capture_status status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
+    ferry_status st;
+    /* Such a driver is older than what captures safely; nothing can be asked. */
+    if (!(cuda->driver->groups & FERRYI_CUDA_CAPTURE)) {
+        *out = false;
+        return FERRY_OK;
+    }
+    FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
+    ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
+    /* The legacy stream cannot be used while a blocking stream is captured: trying would end that capture. */
+    if (result == FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    else
+        st = FERRYI_CUDA_CHECK(cuda, cuStreamIsCapturing, result);
+    ferryi_cuda_leave(cuda, &entry);
+    if (st != FERRY_OK)
+        goto fail;
+    /* An invalidated capture counts: until it is ended the stream runs nothing. */
+    *out = status != FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
+    return FERRY_OK;
+
+fail:
+    return ferryi_fail_in(st, "ask whether a stream of cuda:%d is being captured", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuStreamWaitEvent, stream, event, 0);
+    return FERRYI_CUDA_TELL(st, "make a stream of cuda:%d wait for an event", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user), void *user)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    assert(run);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchHostFunc, stream, run, user);
+    return FERRYI_CUDA_TELL(st, "queue a host function on cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_event_create(ferryi_device *device, void **out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferryi_cu_event event = NULL;
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventCreate, &event, FERRYI_CU_EVENT_DISABLE_TIMING);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "create an event on cuda:%d", cuda->ordinal);
+    *out = event;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_event_destroy(ferryi_device *device, void *event)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventDestroy_v2, event);
+    return FERRYI_CUDA_TELL(st, "destroy an event of cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_event_record(ferryi_device *device, void *event, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuEventRecord, event, stream);
+    return FERRYI_CUDA_TELL(st, "record an event on cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    ferryi_cu_result result = FERRYI_CUDA_SUCCESS;
+    if (st == FERRY_OK) {
+        result = cuda->driver->cuEventQuery(event);
+        if (result != FERRYI_CUDA_ERROR_NOT_READY)
+            st = FERRYI_CUDA_CHECK(cuda, cuEventQuery, result);
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "ask for an event of cuda:%d", cuda->ordinal);
+    *out_done = result == FERRYI_CUDA_SUCCESS;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_event_synchronize(ferryi_device *device, void *event)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventSynchronize, event);
+    return FERRYI_CUDA_TELL(st, "wait for an event of cuda:%d", cuda->ordinal);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/emulated.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * The emulated device: memory of its own and real asynchrony on the CPU, any number of devices. For tests, for
+ * teaching, and for trying code for several devices on a laptop.
+ */
+
+#define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
+
+/* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
+
+static void
+worker_main(void *argument)
+{
+    ferryi_emulated_queue *queue = argument;
+    ferryi_mutex_lock(&queue->mutex);
+    for (;;) {
+        if (queue->first)
+            ferryi_emulated_step(queue);
+        else if (queue->closed)
+            break;
+        else
+            ferryi_cond_wait(&queue->changed, &queue->mutex);
+    }
+    ferryi_mutex_unlock(&queue->mutex);
+}
+
+static ferry_status
+threads_begin(ferryi_emulated_queue *queue)
+{
+    return ferryi_thread_start(&queue->thread, "ferry-stream", worker_main, queue);
+}
+
+static void
+threads_end(ferryi_emulated_queue *queue)
+{
+    ferryi_thread_join(queue->thread);
+}
+
+static void
+threads_wait(ferryi_emulated_queue *queue, uint64_t number)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    while (queue->performed < number)
+        ferryi_cond_wait(&queue->changed, &queue->mutex);
+    ferryi_mutex_unlock(&queue->mutex);
+}
+
+static void
+threads_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
+{
+    (void)queue, (void)number, (void)times;
+}
+
+static const struct ferryi_emulated_scheduler threads = {
+    .kind = "emulated",
+    .strict = false,
+    .begin = threads_begin,
+    .end = threads_end,
+    .wait = threads_wait,
+    .asked = threads_asked,
+};
+
+/* -- the device -- */
+
+static void
+emulated_close(ferryi_device *device)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    if (device->default_stream)
+        ferryi_emulated_stream_destroy(device, device->default_stream);
+    ferryi_emulated_streams_clear(emulated);
+    ferryi_ranges_clear(&emulated->ranges);
+    ferryi_mutex_destroy(&emulated->link_mutex);
+    ferryi_mutex_destroy(&emulated->mutex);
+    free(emulated);
+}
+
+static ferry_status
+emulated_properties(ferryi_device *device, struct ferryi_device_properties *out)
+{
+    *out = device->properties;
+    return FERRY_OK;
+}
+
+static struct ferryi_device_ops
+make_ops(void)
+{
+    struct ferryi_device_ops ops = ferryi_unsupported_ops;
+    ops.close = emulated_close;
+    ops.properties = emulated_properties;
+    ops.memory_info = ferryi_emulated_memory_info;
+    ops.synchronize = ferryi_emulated_synchronize;
+    ops.memory_alloc = ferryi_emulated_memory_alloc;
+    ops.memory_free = ferryi_emulated_memory_free;
+    ops.host_register = ferryi_emulated_host_register;
+    ops.host_unregister = ferryi_emulated_host_unregister;
+    ops.stream_create = ferryi_emulated_stream_create;
+    ops.stream_destroy = ferryi_emulated_stream_destroy;
+    ops.stream_synchronize = ferryi_emulated_stream_synchronize;
+    ops.stream_is_capturing = ferryi_emulated_stream_is_capturing;
+    ops.stream_wait = ferryi_emulated_stream_wait;
+    ops.host_call = ferryi_emulated_host_call;
+    ops.event_create = ferryi_emulated_event_create;
+    ops.event_destroy = ferryi_emulated_event_destroy;
+    ops.event_record = ferryi_emulated_event_record;
+    ops.event_query = ferryi_emulated_event_query;
+    ops.event_synchronize = ferryi_emulated_event_synchronize;
+    ops.copy_upload = ferryi_emulated_copy_upload;
+    ops.copy_download = ferryi_emulated_copy_download;
+    ops.copy_device = ferryi_emulated_copy_device;
+    ops.copy_peer = ferryi_emulated_copy_peer;
+    ops.copy_2d = ferryi_emulated_copy_2d;
+    ops.copy_batch = ferryi_emulated_copy_batch;
+    ops.fill = ferryi_emulated_fill;
+    ops.prefetch = ferryi_emulated_prefetch;
+    ops.advise = ferryi_emulated_advise;
+    return ops;
+}
+
+static void
+fill_head(ferryi_emulated *emulated, int ordinal)
+{
+    ferryi_device *head = &emulated->head;
+    emulated->ops = make_ops();
+    head->ops = &emulated->ops;
+    head->kind = emulated->scheduler->kind;
+    head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_RUN_HOST_BODY |
+                         FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRYI_DEVICE_HOST_VISIBLE;
+    head->properties.native = ordinal;
+    head->properties.total_bytes = emulated->limit_bytes;
+    snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind, ordinal);
+}
+
+ferry_status
+ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordinal,
+                     const struct ferryi_device_config *config, ferryi_device **out)
+{
+    ferryi_emulated *emulated = calloc(1, sizeof(*emulated));
+    if (!emulated)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %s:%d: no memory for %zu bytes", scheduler->kind, ordinal,
+                           sizeof(*emulated));
+    emulated->scheduler = scheduler;
+    emulated->limit_bytes = config->emulated_memory_bytes ? config->emulated_memory_bytes : DEFAULT_MEMORY_BYTES;
+    emulated->latency_ns = config->emulated_latency_ns;
+    emulated->bytes_per_second = config->emulated_bytes_per_second;
+    ferryi_mutex_init(&emulated->ranges.mutex);
+    ferryi_mutex_init(&emulated->mutex);
+    ferryi_mutex_init(&emulated->link_mutex);
+    fill_head(emulated, ordinal);
+    ferry_status status = ferryi_emulated_stream_create(&emulated->head, &emulated->head.default_stream);
+    if (status != FERRY_OK)
+        goto fail;
+    *out = &emulated->head;
+    return FERRY_OK;
+
+fail:
+    emulated_close(&emulated->head);
+    return status;
+}
+
+static int
+emulated_count(void)
+{
+    return 1;
+}
+
+static ferry_status
+emulated_open(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
+{
+    return ferryi_emulated_open(&threads, ordinal, config, out);
+}
+
+const ferryi_device_kind ferryi_emulated_kind = {
+    .name = "emulated", .count = emulated_count, .open = emulated_open, .made_up = true};

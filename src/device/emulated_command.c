@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/emulated.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Commands: what a queue performs. Copies of every sort are lists of pieces; each piece was checked when it was queued
+ * and holds the memory that it touches.
+ */
+
+enum kind { COPY, FILL, WAIT, CALL };
+enum link { UP, DOWN };
+
+/* One copy of rows, with the ranges it lies in. */
+struct piece {
+    struct ferryi_copy_2d copy;
+    struct ferryi_range *target, *source;
+};
+
+/* struct ferryi_emulated_command is the head that queues know. */
+struct command {
+    struct ferryi_emulated_command head;
+    enum kind kind;
+    ferryi_emulated *emulated;
+    size_t link_bytes[2]; /* how much goes over each direction of the link */
+    union {
+        struct {
+            uint32_t pattern;
+            size_t pattern_bytes, count;
+        } fill;
+        struct {
+            ferryi_emulated_queue *queue;
+            uint64_t number;
+        } wait;
+        struct {
+            void (*run)(void *user);
+            void *user;
+        } call;
+    };
+    size_t piece_count; /* a fill has one, of which only the target is used */
+    struct piece pieces[];
+};
+
+static struct command *
+create_command(ferryi_emulated *emulated, const char *call, enum kind kind, size_t piece_room)
+{
+    size_t bytes;
+    struct command *command = NULL;
+    if (ferryi_mul_size(piece_room, sizeof(struct piece), &bytes) && ferryi_add_size(bytes, sizeof(*command), &bytes))
+        command = calloc(1, bytes);
+    if (!command) {
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory to queue it", call, emulated->head.kind,
+                    emulated->head.properties.native);
+        return NULL;
+    }
+    command->kind = kind;
+    command->emulated = emulated;
+    return command;
+}
+
+void
+ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
+{
+    struct command *command = (struct command *)head;
+    for (size_t i = 0; i < command->piece_count; i++) {
+        ferryi_range_release(command->pieces[i].target);
+        ferryi_range_release(command->pieces[i].source);
+    }
+    if (command->kind == WAIT)
+        ferryi_emulated_queue_release(command->wait.queue);
+    free(command);
+}
+
+/* -- performing -- */
+
+static void
+copy_rows(const struct ferryi_copy_2d *copy)
+{
+    if (copy->target_pitch == copy->row_bytes && copy->source_pitch == copy->row_bytes) {
+        memcpy(copy->target, copy->source, copy->rows * copy->row_bytes);
+        return;
+    }
+    for (size_t row = 0; row < copy->rows; row++)
+        memcpy((char *)copy->target + row * copy->target_pitch, (const char *)copy->source + row * copy->source_pitch,
+               copy->row_bytes);
+}
+
+static void
+fill_pattern(const struct command *command)
+{
+    void *target = command->pieces[0].copy.target;
+    uint32_t pattern = command->fill.pattern;
+    if (command->fill.pattern_bytes == 1) {
+        memset(target, (int)(pattern & 0xff), command->fill.count);
+        return;
+    }
+    for (size_t i = 0; i < command->fill.count; i++) {
+        if (command->fill.pattern_bytes == 2)
+            ((uint16_t *)target)[i] = (uint16_t)pattern;
+        else
+            ((uint32_t *)target)[i] = pattern;
+    }
+}
+
+/* When the link will have carried the command's bytes, if it begins now: each direction carries one thing at a time. */
+static uint64_t
+reserve_link(ferryi_emulated *emulated, const size_t bytes[2])
+{
+    uint64_t now = ferryi_now_ns(), end = now;
+    ferryi_mutex_lock(&emulated->link_mutex);
+    for (int i = 0; i < 2 && emulated->bytes_per_second > 0; i++) {
+        if (bytes[i] == 0)
+            continue;
+        uint64_t begin = emulated->link_free_ns[i] > now ? emulated->link_free_ns[i] : now;
+        double ns = (double)bytes[i] * 1e9 / (double)emulated->bytes_per_second;
+        emulated->link_free_ns[i] = begin + (uint64_t)ns;
+        if (emulated->link_free_ns[i] > end)
+            end = emulated->link_free_ns[i];
+    }
+    ferryi_mutex_unlock(&emulated->link_mutex);
+    return end + emulated->latency_ns;
+}
+
+/* The last piece first: whoever relies on an order inside a batch finds out. */
+static void
+perform_copies(const struct command *command)
+{
+    uint64_t end = reserve_link(command->emulated, command->link_bytes);
+    for (size_t i = command->piece_count; i-- > 0;)
+        copy_rows(&command->pieces[i].copy);
+    uint64_t now = ferryi_now_ns();
+    if (end > now)
+        ferryi_sleep_ns(end - now);
+}
+
+static ferry_status
+check_memory_is_there(const struct command *command)
+{
+    for (size_t i = 0; i < command->piece_count; i++) {
+        const struct piece *piece = &command->pieces[i];
+        bool target_gone = atomic_load(&piece->target->gone);
+        if (target_gone || (piece->source && atomic_load(&piece->source->gone)))
+            return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: its %s at %p was given back while it was queued",
+                               command->kind == FILL ? "fill" : "copy", command->emulated->head.kind,
+                               command->emulated->head.properties.native, target_gone ? "target" : "source",
+                               target_gone ? piece->copy.target : piece->copy.source);
+    }
+    return FERRY_OK;
+}
+
+void
+ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emulated_queue *queue)
+{
+    struct command *command = (struct command *)head;
+    if (queue->scheduler->strict) {
+        ferry_status status = check_memory_is_there(command);
+        if (status != FERRY_OK) {
+            ferryi_emulated_queue_fail(queue, status);
+            return;
+        }
+    }
+    switch (command->kind) {
+    case COPY:
+        perform_copies(command);
+        break;
+    case FILL:
+        fill_pattern(command);
+        break;
+    case WAIT:
+        command->wait.queue->scheduler->wait(command->wait.queue, command->wait.number);
+        break;
+    case CALL:
+        command->call.run(command->call.user);
+        break;
+    }
+}
+
+/* -- checking and queueing -- */
+
+struct ferryi_emulated_command *
+ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *queue, uint64_t number)
+{
+    struct command *command = create_command(emulated, "stream_wait", WAIT, 0);
+    if (!command)
+        return NULL;
+    command->wait.queue = queue;
+    command->wait.number = number;
+    return &command->head;
+}
+
+ferry_status
+ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void *user), void *user)
+{
+    struct command *command = create_command(ferryi_emulated_of(device), "host_call", CALL, 0);
+    if (!command)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    command->call.run = run;
+    command->call.user = user;
+    return ferryi_emulated_submit(device, "host_call", stream, &command->head);
+}
+
+/* Bytes from the first of the first row to the last of the last; false when it does not fit or pitches are too small. */
+static bool
+span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
+{
+    size_t before;
+    return pitch >= row_bytes && ferryi_mul_size(rows - 1, pitch, &before) && ferryi_add_size(before, row_bytes, out);
+}
+
+static ferry_status
+fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char *side, const void *pointer,
+           bool on_host)
+{
+    return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes on %s:%d: the %s %p is not wholly inside live %s", call,
+                       bytes, emulated->head.kind, emulated->head.properties.native, side, pointer,
+                       on_host ? "pinned, managed or registered memory" : "memory of the device");
+}
+
+static struct ferryi_range *
+hold_range(ferryi_emulated *emulated, const void *pointer, size_t bytes, bool on_host)
+{
+    if (on_host)
+        return ferryi_emulated_host_range(pointer, bytes,
+                                          FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED);
+    return ferryi_emulated_device_range(emulated, pointer, bytes);
+}
+
+/* Append a piece after checking its memory; what has no bytes is left out. `source_device` differs for peer copies only. */
+static ferry_status
+add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy, ferryi_emulated *source_device)
+{
+    ferryi_emulated *emulated = command->emulated;
+    if (copy->rows == 0 || copy->row_bytes == 0)
+        return FERRY_OK;
+    size_t target_bytes, source_bytes;
+    if (!span_bytes(copy->target_pitch, copy->row_bytes, copy->rows, &target_bytes) ||
+        !span_bytes(copy->source_pitch, copy->row_bytes, copy->rows, &source_bytes))
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: %zu rows of %zu bytes do not fit pitches of %zu and %zu",
+                           call, emulated->head.kind, emulated->head.properties.native, copy->rows, copy->row_bytes,
+                           copy->target_pitch, copy->source_pitch);
+    bool up = copy->direction == FERRY_DIRECTION_UPLOAD, down = copy->direction == FERRY_DIRECTION_DOWNLOAD;
+    if (!up && !down && copy->direction != FERRY_DIRECTION_DEVICE)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: a copy has no direction %d", call, emulated->head.kind,
+                           emulated->head.properties.native, (int)copy->direction);
+
+    struct piece *piece = &command->pieces[command->piece_count];
+    piece->copy = *copy;
+    piece->target = hold_range(emulated, copy->target, target_bytes, down);
+    if (!piece->target)
+        return fail_range(emulated, call, target_bytes, "target", copy->target, down);
+    command->piece_count++; /* from here on discard lets go of it */
+    piece->source = hold_range(source_device, copy->source, source_bytes, up);
+    if (!piece->source)
+        return fail_range(source_device, call, source_bytes, "source", copy->source, up);
+    const char *target = copy->target, *source = copy->source;
+    if (target < source + source_bytes && source < target + target_bytes && copy->rows == 1)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes on %s:%d: source and target overlap", call,
+                           target_bytes, emulated->head.kind, emulated->head.properties.native);
+    if (up || source_device != emulated)
+        command->link_bytes[UP] += copy->rows * copy->row_bytes;
+    if (down)
+        command->link_bytes[DOWN] += copy->rows * copy->row_bytes;
+    return FERRY_OK;
+}
+
+/* Queue what was built; a command without pieces only checks its stream. */
+static ferry_status
+submit_pieces(struct command *command, const char *call, void *stream)
+{
+    ferryi_device *device = &command->emulated->head;
+    if (command->piece_count > 0)
+        return ferryi_emulated_submit(device, call, stream, &command->head);
+    ferryi_emulated_command_discard(&command->head);
+    bool capturing;
+    return ferryi_emulated_stream_is_capturing(device, stream, &capturing);
+}
+
+static ferry_status
+submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d *copy, ferryi_device *source_device,
+            void *stream)
+{
+    struct command *command = create_command(ferryi_emulated_of(device), call, COPY, 1);
+    if (!command)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    ferry_status status = add_piece(command, call, copy, ferryi_emulated_of(source_device));
+    if (status != FERRY_OK) {
+        ferryi_emulated_command_discard(&command->head);
+        return status;
+    }
+    return submit_pieces(command, call, stream);
+}
+
+/* A plain copy is one row. */
+static struct ferryi_copy_2d
+one_row(void *target, const void *source, size_t bytes, ferry_direction direction)
+{
+    return (struct ferryi_copy_2d){target, source, bytes, bytes, bytes, 1, direction};
+}
+
+ferry_status
+ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_UPLOAD);
+    return submit_copy(device, "copy_upload", &copy, device, stream);
+}
+
+ferry_status
+ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DOWNLOAD);
+    return submit_copy(device, "copy_download", &copy, device, stream);
+}
+
+ferry_status
+ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+{
+    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
+    return submit_copy(device, "copy_device", &copy, device, stream);
+}
+
+ferry_status
+ferryi_emulated_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
+                          size_t bytes, void *stream)
+{
+    if (strcmp(source_device->kind, device->kind) != 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "copy_peer of %zu bytes on %s:%d: a device of kind %s cannot be reached", bytes,
+                           device->kind, device->properties.native, source_device->kind);
+    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
+    return submit_copy(device, "copy_peer", &copy, source_device, stream);
+}
+
+ferry_status
+ferryi_emulated_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
+{
+    return submit_copy(device, "copy_2d", copy, device, stream);
+}
+
+ferry_status
+ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+{
+    struct command *command = create_command(ferryi_emulated_of(device), "copy_batch", COPY, count);
+    if (!command)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        struct ferryi_copy_2d copy = one_row(copies[i].target, copies[i].source, copies[i].bytes, copies[i].direction);
+        ferry_status status = add_piece(command, "copy_batch", &copy, ferryi_emulated_of(device));
+        if (status != FERRY_OK) {
+            ferryi_emulated_command_discard(&command->head);
+            return ferryi_fail_in(status, "copy %zu of %zu", i, count);
+        }
+    }
+    return submit_pieces(command, "copy_batch", stream);
+}
+
+ferry_status
+ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
+                     void *stream)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    size_t bytes;
+    if ((pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4) || (uintptr_t)target % pattern_bytes != 0 ||
+        !ferryi_mul_size(count, pattern_bytes, &bytes))
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "fill of %zu patterns of %zu bytes at %p on %s:%d: wrong size or alignment", count,
+                           pattern_bytes, target, device->kind, device->properties.native);
+    struct command *command = create_command(emulated, "fill", FILL, 1);
+    if (!command)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    if (bytes > 0) {
+        struct piece *piece = &command->pieces[0];
+        piece->copy.target = target;
+        piece->target = hold_range(emulated, target, bytes, false);
+        if (!piece->target) {
+            ferryi_emulated_command_discard(&command->head);
+            return fail_range(emulated, "fill", bytes, "target", target, false);
+        }
+        command->piece_count = 1;
+    }
+    command->fill.pattern = pattern;
+    command->fill.pattern_bytes = pattern_bytes;
+    command->fill.count = count;
+    return submit_pieces(command, "fill", stream);
+}

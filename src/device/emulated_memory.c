@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/emulated.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/buffer.h>
+
+#define ALIGN   256
+#define GARBAGE 0xCD /* what fresh memory is filled with, so that whoever expects zeros finds out */
+
+/* Pinned, managed and registered memory of the process: every device may use it. */
+static struct ferryi_ranges host_ranges = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* -- lists of ranges -- */
+
+/* Index of the first item that starts after `pointer`; the mutex is held. */
+static size_t
+upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
+{
+    size_t low = 0, high = ranges->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges->items[middle]->start <= pointer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct ferryi_range *
+find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsigned origins)
+{
+    struct ferryi_range *found = NULL;
+    ferryi_mutex_lock(&ranges->mutex);
+    size_t index = upper_bound(ranges, pointer);
+    if (index > 0) {
+        struct ferryi_range *range = ranges->items[index - 1];
+        size_t offset = (size_t)(pointer - range->start);
+        if ((range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset)
+            found = range;
+    }
+    if (found)
+        atomic_fetch_add(&found->holders, 1);
+    ferryi_mutex_unlock(&ranges->mutex);
+    return found;
+}
+
+/* Room for one more item; the mutex is held. */
+static bool
+make_room(struct ferryi_ranges *ranges)
+{
+    if (ranges->count < ranges->room)
+        return true;
+    size_t room = ranges->room ? 2 * ranges->room : 16;
+    struct ferryi_range **items = realloc(ranges->items, room * sizeof(struct ferryi_range *));
+    if (!items)
+        return false;
+    ranges->items = items;
+    ranges->room = room;
+    return true;
+}
+
+enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
+
+/* Put the range into the list when it overlaps none and `limit` bytes of allocated memory are not passed. */
+static enum add_result
+add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
+{
+    enum add_result result = ADDED;
+    size_t counted = range->origin == FERRYI_RANGE_REGISTERED ? 0 : range->bytes;
+    ferryi_mutex_lock(&ranges->mutex);
+    size_t index = upper_bound(ranges, range->start);
+    if ((index > 0 && ranges->items[index - 1]->start + ranges->items[index - 1]->bytes > range->start) ||
+        (index < ranges->count && range->start + range->bytes > ranges->items[index]->start)) {
+        result = OVERLAPS;
+    } else if (counted > limit || ranges->bytes > limit - counted) {
+        result = FULL;
+    } else if (!make_room(ranges)) {
+        result = NO_ROOM;
+    } else {
+        memmove(&ranges->items[index + 1], &ranges->items[index], (ranges->count - index) * sizeof(ranges->items[0]));
+        ranges->items[index] = range;
+        ranges->count++;
+        ranges->bytes += counted;
+    }
+    ferryi_mutex_unlock(&ranges->mutex);
+    return result;
+}
+
+static void
+remove_at(struct ferryi_ranges *ranges, size_t index)
+{
+    struct ferryi_range *range = ranges->items[index];
+    ranges->count--;
+    memmove(&ranges->items[index], &ranges->items[index + 1], (ranges->count - index) * sizeof(ranges->items[0]));
+    if (range->origin != FERRYI_RANGE_REGISTERED)
+        ranges->bytes -= range->bytes;
+    if (ranges->count == 0) {
+        free(ranges->items);
+        ranges->items = NULL;
+        ranges->room = 0;
+    }
+    atomic_store(&range->gone, true);
+}
+
+/* Take the range that starts here out of the list. `unused`: only when no queued work holds it; *out_used says so. */
+static struct ferryi_range *
+remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin, bool unused,
+             bool *out_used)
+{
+    struct ferryi_range *found = NULL;
+    *out_used = false;
+    ferryi_mutex_lock(&ranges->mutex);
+    size_t index = upper_bound(ranges, start);
+    if (index > 0 && ranges->items[index - 1]->start == start && ranges->items[index - 1]->origin == origin) {
+        found = ranges->items[index - 1];
+        *out_used = atomic_load(&found->holders) > 1;
+        if (unused && *out_used)
+            found = NULL;
+        else
+            remove_at(ranges, index - 1);
+    }
+    ferryi_mutex_unlock(&ranges->mutex);
+    return found;
+}
+
+void
+ferryi_range_release(struct ferryi_range *range)
+{
+    if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
+        return;
+    if (range->origin != FERRYI_RANGE_REGISTERED)
+        free(range->start);
+    free(range);
+}
+
+void
+ferryi_ranges_clear(struct ferryi_ranges *ranges)
+{
+    while (ranges->count > 0) {
+        struct ferryi_range *range = ranges->items[ranges->count - 1];
+        remove_at(ranges, ranges->count - 1);
+        ferryi_range_release(range);
+    }
+    ferryi_mutex_destroy(&ranges->mutex);
+}
+
+struct ferryi_range *
+ferryi_emulated_host_range(const void *pointer, size_t bytes, unsigned origins)
+{
+    return find_range(&host_ranges, pointer, bytes, origins);
+}
+
+struct ferryi_range *
+ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer, size_t bytes)
+{
+    struct ferryi_range *range = find_range(&emulated->ranges, pointer, bytes, FERRYI_RANGE_DEVICE);
+    return range ? range : find_range(&host_ranges, pointer, bytes, FERRYI_RANGE_MANAGED);
+}
+
+/* -- allocation -- */
+
+static struct ferryi_ranges *
+ranges_of(ferryi_emulated *emulated, enum ferryi_range_origin origin)
+{
+    return origin == FERRYI_RANGE_DEVICE ? &emulated->ranges : &host_ranges;
+}
+
+/* What may be allocated in a list: the device's memory, or as much as a system lets a process lock. */
+static size_t
+limit_of(const ferryi_emulated *emulated, enum ferryi_range_origin origin)
+{
+    return origin == FERRYI_RANGE_DEVICE ? emulated->limit_bytes : ferryi_physical_memory() / 2;
+}
+
+static size_t
+used_bytes(struct ferryi_ranges *ranges)
+{
+    ferryi_mutex_lock(&ranges->mutex);
+    size_t bytes = ranges->bytes;
+    ferryi_mutex_unlock(&ranges->mutex);
+    return bytes;
+}
+
+static enum ferryi_range_origin
+origin_of(ferry_memory_kind kind)
+{
+    switch (kind) {
+    case FERRY_MEMORY_DEVICE:
+        return FERRYI_RANGE_DEVICE;
+    case FERRY_MEMORY_PINNED:
+        return FERRYI_RANGE_PINNED;
+    case FERRY_MEMORY_MANAGED:
+        return FERRYI_RANGE_MANAGED;
+    default:
+        return 0;
+    }
+}
+
+static const char *
+origin_name(enum ferryi_range_origin origin)
+{
+    switch (origin) {
+    case FERRYI_RANGE_DEVICE:
+        return "device";
+    case FERRYI_RANGE_PINNED:
+        return "pinned";
+    case FERRYI_RANGE_MANAGED:
+        return "managed";
+    default:
+        return "registered";
+    }
+}
+
+static struct ferryi_range *
+create_range(void *start, size_t bytes, enum ferryi_range_origin origin)
+{
+    struct ferryi_range *range = calloc(1, sizeof(*range));
+    if (!range)
+        return NULL;
+    range->start = start;
+    range->bytes = bytes;
+    range->origin = origin;
+    range->holders = 1;
+    return range;
+}
+
+static ferry_status
+fail_alloc(ferryi_emulated *emulated, enum ferryi_range_origin origin, size_t bytes)
+{
+    size_t limit = limit_of(emulated, origin), used = used_bytes(ranges_of(emulated, origin));
+    return ferryi_fail(
+        FERRY_ERROR_OUT_OF_MEMORY,
+        "memory_alloc of %zu bytes of %s memory on %s:%d: emulated out of memory: %zu of %zu bytes are free", bytes,
+        origin_name(origin), emulated->head.kind, emulated->head.properties.native, used < limit ? limit - used : 0,
+        limit);
+}
+
+ferry_status
+ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    enum ferryi_range_origin origin = origin_of(kind);
+    if (!origin)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "memory_alloc of %zu bytes on %s:%d: memory kind %d is none of a device",
+                           bytes, device->kind, device->properties.native, (int)kind);
+    struct ferryi_ranges *ranges = ranges_of(emulated, origin);
+    size_t limit = limit_of(emulated, origin), padded;
+    struct ferryi_range *range = NULL;
+    char *memory = NULL;
+    /* Asked before the system is: it might grant more than there is. The list decides. */
+    if (bytes > limit || used_bytes(ranges) > limit - bytes || !ferryi_round_up(bytes, ALIGN, &padded))
+        goto fail;
+    memory = aligned_alloc(ALIGN, padded);
+    if (!memory)
+        goto fail;
+    memset(memory, GARBAGE, bytes);
+    range = create_range(memory, bytes, origin);
+    if (!range || add_range(ranges, range, limit) != ADDED)
+        goto fail;
+    *out = memory;
+    return FERRY_OK;
+
+fail:
+    free(range);
+    free(memory);
+    return fail_alloc(emulated, origin, bytes);
+}
+
+ferry_status
+ferryi_emulated_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
+{
+    if (!memory)
+        return FERRY_OK;
+    enum ferryi_range_origin origin = origin_of(kind);
+    struct ferryi_range *range = NULL;
+    bool used;
+    if (origin)
+        range = remove_range(ranges_of(ferryi_emulated_of(device), origin), memory, origin, false, &used);
+    if (!range)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "memory_free of %p on %s:%d: no live %s memory starts there", memory,
+                           device->kind, device->properties.native, origin_name(origin));
+    ferryi_range_release(range);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    *out_free = emulated->limit_bytes - used_bytes(&emulated->ranges);
+    *out_total = emulated->limit_bytes;
+    return FERRY_OK;
+}
+
+/* -- registering -- */
+
+ferry_status
+ferryi_emulated_host_register(ferryi_device *device, void *memory, size_t bytes)
+{
+    if (bytes == 0)
+        return FERRY_OK;
+    struct ferryi_range *range = create_range(memory, bytes, FERRYI_RANGE_REGISTERED);
+    enum add_result result = range ? add_range(&host_ranges, range, SIZE_MAX) : NO_ROOM;
+    if (result == ADDED)
+        return FERRY_OK;
+    free(range);
+    if (result == OVERLAPS)
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "host_register of %zu bytes at %p on %s:%d: part of it is page-locked already", bytes,
+                           memory, device->kind, device->properties.native);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "host_register of %zu bytes at %p on %s:%d: no memory to remember it",
+                       bytes, memory, device->kind, device->properties.native);
+}
+
+ferry_status
+ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
+{
+    bool used;
+    struct ferryi_range *range = remove_range(&host_ranges, memory, FERRYI_RANGE_REGISTERED, true, &used);
+    if (!range)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "host_unregister of %p on %s:%d: %s", memory, device->kind,
+                           device->properties.native, used ? "queued copies still use it" : "it is not registered");
+    ferryi_range_release(range);
+    return FERRY_OK;
+}
+
+/* -- managed memory: pages move nowhere, so that hints are checked and counted -- */
+
+static ferry_status
+find_managed(ferryi_device *device, const char *call, void *memory, size_t bytes, ferryi_device *location,
+             struct ferryi_range **out)
+{
+    if (location && strcmp(location->kind, device->kind) != 0)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes at %p on %s:%d: the location is a device of kind %s",
+                           call, bytes, memory, device->kind, device->properties.native, location->kind);
+    *out = ferryi_emulated_host_range(memory, bytes, FERRYI_RANGE_MANAGED);
+    if (!*out)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes at %p on %s:%d: it is not inside live managed memory",
+                           call, bytes, memory, device->kind, device->properties.native);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream)
+{
+    bool capturing;
+    ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
+    if (bytes == 0 || status != FERRY_OK)
+        return status;
+    struct ferryi_range *range;
+    status = find_managed(device, "prefetch", memory, bytes, location, &range);
+    if (status != FERRY_OK)
+        return status;
+    atomic_fetch_add(&range->prefetches, 1);
+    ferryi_range_release(range);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location)
+{
+    if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "advise of %zu bytes at %p on %s:%d: %d is no advice", bytes, memory,
+                           device->kind, device->properties.native, advice);
+    if (bytes == 0)
+        return FERRY_OK;
+    struct ferryi_range *range;
+    ferry_status status = find_managed(device, "advise", memory, bytes, location, &range);
+    if (status != FERRY_OK)
+        return status;
+    atomic_fetch_add(&range->advices, 1);
+    ferryi_range_release(range);
+    return FERRY_OK;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/emulated.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* An event: how far which queue had been given work when it was recorded. */
+struct event {
+    ferryi_mutex mutex;
+    ferryi_emulated_queue *queue; /* NULL: never recorded */
+    uint64_t number;
+    unsigned asked; /* queries since the record that found it not to have happened */
+};
+
+/* A moment of a queue, held. */
+struct moment {
+    ferryi_emulated_queue *queue;
+    uint64_t number;
+};
+
+/* -- queues -- */
+
+static ferryi_emulated_queue *
+create_queue(const struct ferryi_emulated_scheduler *scheduler)
+{
+    ferryi_emulated_queue *queue = calloc(1, sizeof(*queue));
+    if (!queue) {
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create: no memory for %zu bytes", sizeof(*queue));
+        return NULL;
+    }
+    queue->scheduler = scheduler;
+    queue->holders = 1;
+    ferryi_mutex_init(&queue->mutex);
+    ferryi_cond_init(&queue->changed);
+    if (scheduler->begin(queue) != FERRY_OK) {
+        ferryi_emulated_queue_release(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+static ferryi_emulated_queue *
+hold_queue(ferryi_emulated_queue *queue)
+{
+    atomic_fetch_add(&queue->holders, 1);
+    return queue;
+}
+
+void
+ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
+{
+    if (!queue || atomic_fetch_sub(&queue->holders, 1) != 1)
+        return;
+    assert(!queue->first);
+    ferryi_cond_destroy(&queue->changed);
+    ferryi_mutex_destroy(&queue->mutex);
+    free(queue->failure_text);
+    free(queue);
+}
+
+static uint64_t
+queue_submitted(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    uint64_t number = queue->submitted;
+    ferryi_mutex_unlock(&queue->mutex);
+    return number;
+}
+
+static bool
+queue_has_performed(ferryi_emulated_queue *queue, uint64_t number)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    bool done = queue->performed >= number;
+    ferryi_mutex_unlock(&queue->mutex);
+    return done;
+}
+
+static bool
+queue_is_idle(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    bool idle = queue->performed == queue->submitted && !queue->failure;
+    ferryi_mutex_unlock(&queue->mutex);
+    return idle;
+}
+
+static void
+close_queue(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    queue->closed = true;
+    ferryi_cond_broadcast(&queue->changed);
+    ferryi_mutex_unlock(&queue->mutex);
+}
+
+/* What went wrong on the queue since somebody last waited for it; told once. */
+static ferry_status
+take_failure(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    ferry_status status = queue->failure;
+    char *text = queue->failure_text;
+    queue->failure = FERRY_OK;
+    queue->failure_text = NULL;
+    ferryi_mutex_unlock(&queue->mutex);
+    if (status != FERRY_OK)
+        ferryi_fail(status, "%s", text ? text : "work on the device failed");
+    free(text);
+    return status;
+}
+
+void
+ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status)
+{
+    char *text = ferryi_last_error_copy();
+    ferryi_mutex_lock(&queue->mutex);
+    if (queue->failure == FERRY_OK) {
+        queue->failure = status;
+        queue->failure_text = text;
+        text = NULL;
+    }
+    ferryi_mutex_unlock(&queue->mutex);
+    free(text);
+}
+
+void
+ferryi_emulated_step(ferryi_emulated_queue *queue)
+{
+    struct ferryi_emulated_command *command = queue->first;
+    assert(command && !queue->busy);
+    queue->busy = true;
+    ferryi_mutex_unlock(&queue->mutex);
+    ferryi_emulated_command_perform(command, queue);
+    ferryi_mutex_lock(&queue->mutex);
+    queue->first = command->next;
+    if (!queue->first)
+        queue->last = NULL;
+    queue->performed++;
+    queue->busy = false;
+    ferryi_cond_broadcast(&queue->changed);
+    ferryi_emulated_command_discard(command);
+}
+
+static ferry_status
+wait_for(ferryi_emulated_queue *queue, uint64_t number)
+{
+    queue->scheduler->wait(queue, number);
+    return take_failure(queue);
+}
+
+/* -- streams -- */
+
+/* Hold the queue of a live stream of this device. */
+static ferry_status
+find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulated_queue **out)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    struct ferryi_emulated_stream *stream = handle;
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream is NULL", call, device->kind,
+                           device->properties.native);
+    if (stream->emulated != emulated)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device", call, device->kind,
+                           device->properties.native);
+    ferryi_mutex_lock(&emulated->mutex);
+    ferryi_emulated_queue *queue = stream->alive ? hold_queue(stream->queue) : NULL;
+    ferryi_mutex_unlock(&emulated->mutex);
+    if (!queue)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call, device->kind,
+                           device->properties.native);
+    *out = queue;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, struct ferryi_emulated_command *command)
+{
+    ferryi_emulated_queue *queue;
+    ferry_status status = find_queue(device, call, stream, &queue);
+    if (status != FERRY_OK) {
+        ferryi_emulated_command_discard(command);
+        return status;
+    }
+    ferryi_mutex_lock(&queue->mutex);
+    assert(!queue->closed);
+    if (queue->last)
+        queue->last->next = command;
+    else
+        queue->first = command;
+    queue->last = command;
+    queue->submitted++;
+    ferryi_cond_broadcast(&queue->changed);
+    ferryi_mutex_unlock(&queue->mutex);
+    ferryi_emulated_queue_release(queue);
+    return FERRY_OK;
+}
+
+/* Let go of closed queues that have nothing left to do; the device's mutex is held. */
+static void
+reap_queues(ferryi_emulated *emulated)
+{
+    for (ferryi_emulated_queue **link = &emulated->queues; *link;) {
+        ferryi_emulated_queue *queue = *link;
+        if (!queue->closed || !queue_is_idle(queue)) {
+            link = &queue->next;
+            continue;
+        }
+        *link = queue->next;
+        queue->scheduler->end(queue);
+        ferryi_emulated_queue_release(queue);
+    }
+}
+
+static struct ferryi_emulated_stream *
+revive_stream(ferryi_emulated *emulated)
+{
+    ferryi_mutex_lock(&emulated->mutex);
+    reap_queues(emulated);
+    struct ferryi_emulated_stream *stream = emulated->dead;
+    if (stream)
+        emulated->dead = stream->next;
+    ferryi_mutex_unlock(&emulated->mutex);
+    if (stream)
+        return stream;
+    stream = calloc(1, sizeof(*stream));
+    if (stream)
+        stream->emulated = emulated;
+    else
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create on %s:%d: no memory for %zu bytes", emulated->head.kind,
+                    emulated->head.properties.native, sizeof(*stream));
+    return stream;
+}
+
+static void
+bury_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stream)
+{
+    stream->alive = false;
+    stream->next = emulated->dead;
+    emulated->dead = stream;
+}
+
+ferry_status
+ferryi_emulated_stream_create(ferryi_device *device, void **out)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    struct ferryi_emulated_stream *stream = revive_stream(emulated);
+    if (!stream)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    ferryi_emulated_queue *fresh = stream->queue ? NULL : create_queue(emulated->scheduler);
+    bool created = stream->queue || fresh;
+
+    ferryi_mutex_lock(&emulated->mutex);
+    if (fresh) {
+        stream->queue = fresh;
+        fresh->next = emulated->queues;
+        emulated->queues = fresh;
+    }
+    if (created)
+        stream->alive = true;
+    else
+        bury_stream(emulated, stream);
+    ferryi_mutex_unlock(&emulated->mutex);
+
+    if (!created)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    *out = stream;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    ferryi_emulated_queue *queue;
+    ferry_status status = find_queue(device, "stream_destroy", handle, &queue);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_emulated_stream *stream = handle;
+    ferryi_mutex_lock(&emulated->mutex);
+    /* A queue with work left finishes it alone; an idle one waits with the handle for the next stream. */
+    if (!queue_is_idle(queue)) {
+        close_queue(queue);
+        stream->queue = NULL;
+    }
+    bury_stream(emulated, stream);
+    ferryi_mutex_unlock(&emulated->mutex);
+    ferryi_emulated_queue_release(queue);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_stream_synchronize(ferryi_device *device, void *stream)
+{
+    ferryi_emulated_queue *queue;
+    ferry_status status = find_queue(device, "stream_synchronize", stream, &queue);
+    if (status != FERRY_OK)
+        return status;
+    status = wait_for(queue, queue_submitted(queue));
+    ferryi_emulated_queue_release(queue);
+    return status;
+}
+
+ferry_status
+ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
+{
+    ferryi_emulated_queue *queue;
+    ferry_status status = find_queue(device, "stream_is_capturing", stream, &queue);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_emulated_queue_release(queue);
+    *out = false;
+    return FERRY_OK;
+}
+
+/* All queues of the device, each held, with what they have been given; NULL with *out_count 0 when there is no memory. */
+static struct moment *
+all_moments(ferryi_emulated *emulated, size_t *out_count)
+{
+    size_t count = 0;
+    ferryi_mutex_lock(&emulated->mutex);
+    for (ferryi_emulated_queue *queue = emulated->queues; queue; queue = queue->next)
+        count++;
+    struct moment *moments = calloc(count, sizeof(*moments));
+    *out_count = moments ? count : 0;
+    size_t i = 0;
+    for (ferryi_emulated_queue *queue = emulated->queues; queue && moments; queue = queue->next)
+        moments[i++] = (struct moment){hold_queue(queue), queue_submitted(queue)};
+    ferryi_mutex_unlock(&emulated->mutex);
+    return moments;
+}
+
+ferry_status
+ferryi_emulated_synchronize(ferryi_device *device)
+{
+    size_t count;
+    struct moment *moments = all_moments(ferryi_emulated_of(device), &count);
+    if (!moments)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "synchronize on %s:%d: no memory for the list of streams",
+                           device->kind, device->properties.native);
+    for (size_t i = 0; i < count; i++)
+        moments[i].queue->scheduler->wait(moments[i].queue, moments[i].number);
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (status == FERRY_OK)
+            status = take_failure(moments[i].queue);
+        ferryi_emulated_queue_release(moments[i].queue);
+    }
+    free(moments);
+    return status;
+}
+
+void
+ferryi_emulated_streams_clear(ferryi_emulated *emulated)
+{
+    while (emulated->queues) {
+        ferryi_emulated_queue *queue = emulated->queues;
+        emulated->queues = queue->next;
+        close_queue(queue);
+        queue->scheduler->end(queue);
+        ferryi_emulated_queue_release(queue);
+    }
+    while (emulated->dead) {
+        struct ferryi_emulated_stream *stream = emulated->dead;
+        emulated->dead = stream->next;
+        free(stream);
+    }
+}
+
+/* -- events -- */
+
+ferry_status
+ferryi_emulated_event_create(ferryi_device *device, void **out)
+{
+    struct event *event = calloc(1, sizeof(*event));
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "event_create on %s:%d: no memory for %zu bytes", device->kind,
+                           device->properties.native, sizeof(*event));
+    ferryi_mutex_init(&event->mutex);
+    *out = event;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
+{
+    (void)device;
+    struct event *event = handle;
+    ferryi_emulated_queue_release(event->queue);
+    ferryi_mutex_destroy(&event->mutex);
+    free(event);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
+{
+    struct event *event = handle;
+    ferryi_emulated_queue *queue;
+    ferry_status status = find_queue(device, "event_record", stream, &queue);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&event->mutex);
+    ferryi_emulated_queue *before = event->queue;
+    event->queue = queue;
+    event->number = queue_submitted(queue);
+    event->asked = 0;
+    ferryi_mutex_unlock(&event->mutex);
+    ferryi_emulated_queue_release(before);
+    return FERRY_OK;
+}
+
+/* What the event stands for now, held; queue NULL when it was never recorded. */
+static struct moment
+event_moment(struct event *event)
+{
+    ferryi_mutex_lock(&event->mutex);
+    struct moment moment = {event->queue ? hold_queue(event->queue) : NULL, event->number};
+    ferryi_mutex_unlock(&event->mutex);
+    return moment;
+}
+
+ferry_status
+ferryi_emulated_event_query(ferryi_device *device, void *handle, bool *out_done)
+{
+    (void)device;
+    struct event *event = handle;
+    struct moment moment = event_moment(event);
+    bool done = !moment.queue || queue_has_performed(moment.queue, moment.number);
+    if (!done) {
+        ferryi_mutex_lock(&event->mutex);
+        unsigned times = ++event->asked;
+        ferryi_mutex_unlock(&event->mutex);
+        moment.queue->scheduler->asked(moment.queue, moment.number, times);
+        done = queue_has_performed(moment.queue, moment.number);
+    }
+    ferryi_emulated_queue_release(moment.queue);
+    *out_done = done;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
+{
+    (void)device;
+    struct moment moment = event_moment(handle);
+    ferry_status status = moment.queue ? wait_for(moment.queue, moment.number) : FERRY_OK;
+    ferryi_emulated_queue_release(moment.queue);
+    return status;
+}
+
+ferry_status
+ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event)
+{
+    bool capturing;
+    ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
+    if (status != FERRY_OK)
+        return status;
+    struct moment moment = event_moment(event);
+    if (!moment.queue || queue_has_performed(moment.queue, moment.number)) {
+        ferryi_emulated_queue_release(moment.queue);
+        return FERRY_OK;
+    }
+    struct ferryi_emulated_command *command =
+        ferryi_emulated_command_wait(ferryi_emulated_of(device), moment.queue, moment.number);
+    if (!command) {
+        ferryi_emulated_queue_release(moment.queue);
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    }
+    return ferryi_emulated_submit(device, "stream_wait", stream, command);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/lane.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void
+raise_to(_Atomic uint64_t *value, uint64_t floor)
+{
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+    while (now < floor && !atomic_compare_exchange_weak_explicit(value, &now, floor, memory_order_release,
+                                                                 memory_order_relaxed))
+        ;
+}
+
+/* -- the order ------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
+{
+    memset(order, 0, sizeof(*order));
+    order->log = log;
+    order->internal_reserve = 3;
+    ferryi_mutex_init(&order->mutex);
+    return FERRY_OK;
+}
+
+static void
+drop_events(ferryi_lane *lane)
+{
+    for (size_t i = 0; i < FERRYI_LANE_EVENTS; i++) {
+        if (lane->ring[i].event && FERRYI_CALL(lane->device, event_destroy, lane->ring[i].event) != FERRY_OK)
+            ferryi_log(lane->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+        lane->ring[i] = (struct ferryi_lane_event){0};
+    }
+}
+
+static void
+lane_free(ferryi_lane *lane)
+{
+    drop_events(lane);
+    ferryi_mutex_destroy(&lane->mutex);
+    free(lane);
+}
+
+static void
+destroy_native(ferryi_lane *lane)
+{
+    if (lane->owned && lane->native && FERRYI_CALL(lane->device, stream_destroy, lane->native) != FERRY_OK)
+        ferryi_log(lane->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+    lane->native = NULL;
+    lane->owned = false;
+}
+
+void
+ferryi_order_clear(ferryi_order *order)
+{
+    for (unsigned number = 0; number < FERRYI_LANES; number++) {
+        ferryi_lane *lane = order->lanes[number];
+        if (!lane)
+            continue;
+        destroy_native(lane);
+        lane_free(lane);
+        order->lanes[number] = NULL;
+    }
+    ferryi_mutex_destroy(&order->mutex);
+}
+
+/* -- opening and retiring -------------------------------------------------------------------------- */
+
+static struct ferryi_lane_event *
+newest_event(ferryi_lane *lane)
+{
+    struct ferryi_lane_event *newest = NULL;
+    for (size_t i = 0; i < FERRYI_LANE_EVENTS; i++)
+        if (lane->ring[i].number != 0 && (!newest || lane->ring[i].number > newest->number))
+            newest = &lane->ring[i];
+    return newest;
+}
+
+/* A retired lane's number may be handed out once its closing event has happened. */
+static bool
+is_free(ferryi_order *order, ferryi_lane *lane)
+{
+    if (!lane)
+        return true;
+    if (!atomic_load(&lane->retired))
+        return false;
+    uint64_t tick = atomic_load(&lane->tick);
+    if (atomic_load(&order->done[lane->number]) >= tick)
+        return true;
+    struct ferryi_lane_event *newest = newest_event(lane);
+    bool done = false;
+    if (!newest || FERRYI_CALL(lane->device, event_query, newest->event, &done) != FERRY_OK || !done)
+        return false;
+    raise_to(&order->done[lane->number], tick);
+    return true;
+}
+
+/* A free number, or 0. Users leave enough for the internal lanes that are still to come. */
+static unsigned
+find_number(ferryi_order *order, bool internal)
+{
+    unsigned first = 0;
+    int found = 0, wanted = internal ? 1 : order->internal_reserve + 1;
+    for (unsigned number = 1; number < FERRYI_LANES && found < wanted; number++) {
+        if (!is_free(order, order->lanes[number]))
+            continue;
+        if (first == 0)
+            first = number;
+        found++;
+    }
+    return found >= wanted ? first : 0;
+}
+
+static ferryi_lane *
+lane_new(ferryi_order *order)
+{
+    ferryi_lane *lane = calloc(1, sizeof(*lane));
+    if (!lane)
+        return NULL;
+    lane->order = order;
+    atomic_init(&lane->holders, 1);
+    ferryi_mutex_init(&lane->mutex);
+    return lane;
+}
+
+static void
+lane_set_up(ferryi_lane *lane, ferryi_device *device, int place, void *native, bool internal, bool owned)
+{
+    if (lane->device && lane->device != device)
+        drop_events(lane);
+    for (size_t i = 0; i < FERRYI_LANES; i++)
+        atomic_store(&lane->seen[i], 0);
+    lane->device = device;
+    lane->place = place;
+    lane->native = native;
+    lane->internal = internal;
+    lane->owned = owned;
+    lane->per_thread = device->per_thread_stream && native == device->per_thread_stream;
+    lane->generation++;
+    atomic_store(&lane->retired, false);
+}
+
+ferry_status
+ferryi_lane_open(ferryi_order *order, ferryi_device *device, int place, void *native, bool internal, ferryi_lane **out)
+{
+    bool owned = native == NULL;
+    bool per_thread = native && native == device->per_thread_stream;
+    if (owned) {
+        ferry_status status = FERRYI_CALL(device, stream_create, &native);
+        if (status != FERRY_OK)
+            return status;
+    }
+
+    ferryi_mutex_lock(&order->mutex);
+    unsigned number = per_thread ? 0 : find_number(order, internal);
+    ferryi_lane *lane = number ? order->lanes[number] : NULL;
+    if (!lane && (number || !internal))
+        lane = lane_new(order);
+    if (lane) {
+        lane->number = number;
+        lane_set_up(lane, device, place, native, internal, owned);
+        if (number)
+            order->lanes[number] = lane;
+        if (internal)
+            order->internal_reserve--;
+    }
+    ferryi_mutex_unlock(&order->mutex);
+
+    if (!lane) {
+        if (owned && FERRYI_CALL(device, stream_destroy, native) != FERRY_OK)
+            ferryi_log(order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at place %d: no memory, or more than %d streams in use",
+                           place, FERRYI_LANES - 1);
+    }
+    *out = lane;
+    return FERRY_OK;
+}
+
+void
+ferryi_lane_hold(ferryi_lane *lane)
+{
+    if (!ferryi_lane_is_numbered(lane))
+        atomic_fetch_add(&lane->holders, 1);
+}
+
+void
+ferryi_lane_let_go(ferryi_lane *lane)
+{
+    if (!ferryi_lane_is_numbered(lane) && atomic_fetch_sub(&lane->holders, 1) == 1) {
+        destroy_native(lane);
+        lane_free(lane);
+    }
+}
+
+/* With the lane's mutex held. The tick rises first: a use stamped meanwhile must not count as covered. */
+static ferry_status
+record_event(ferryi_lane *lane, struct ferryi_lane_event **out)
+{
+    struct ferryi_lane_event *slot = &lane->ring[lane->next];
+    if (!slot->event) {
+        ferry_status status = FERRYI_CALL(lane->device, event_create, &slot->event);
+        if (status != FERRY_OK)
+            return status;
+    }
+    uint64_t number = atomic_fetch_add_explicit(&lane->tick, 1, memory_order_acq_rel) + 1;
+    slot->number = 0;
+    ferry_status status = FERRYI_CALL(lane->device, event_record, slot->event, lane->native);
+    if (status != FERRY_OK)
+        return status;
+    slot->number = number;
+    lane->next = (lane->next + 1) % FERRYI_LANE_EVENTS;
+    *out = slot;
+    return FERRY_OK;
+}
+
+/* When no event can be had the device is waited for: everything so far has then happened. */
+static void
+settle(ferryi_lane *lane, const char *what)
+{
+    ferryi_log(lane->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the device", what, ferry_last_error());
+    if (ferryi_device_synchronize(lane->device) != FERRY_OK)
+        ferryi_log(lane->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
+    if (ferryi_lane_is_numbered(lane))
+        raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
+}
+
+void
+ferryi_lane_retire(ferryi_lane *lane)
+{
+    if (!ferryi_lane_is_numbered(lane)) {
+        ferryi_lane_let_go(lane);
+        return;
+    }
+    ferryi_mutex_lock(&lane->mutex);
+    struct ferryi_lane_event *closing;
+    if (record_event(lane, &closing) != FERRY_OK)
+        settle(lane, "close a stream");
+    destroy_native(lane);
+    atomic_store(&lane->retired, true);
+    ferryi_mutex_unlock(&lane->mutex);
+}
+
+/* -- stamps ---------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_lane_check_capture(ferryi_lane *lane)
+{
+    bool capturing = false;
+    if (!(lane->device->capabilities & FERRY_CAN_CAPTURE))
+        return FERRY_OK;
+    ferry_status status = FERRYI_CALL(lane->device, stream_is_capturing, lane->native, &capturing);
+    if (status == FERRY_OK && capturing)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "use a stream of place %d that is being captured into a graph: the call needs the driver "
+                                                    "(bring the data before the capture and use pin, or flush the stream)",
+                           lane->place);
+    return status;
+}
+
+/* The oldest event that covers `tick`, recorded now when there is none. Called without the lane's mutex. */
+static ferry_status
+event_after(ferryi_lane *lane, uint64_t tick, struct ferryi_lane_event *out)
+{
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&lane->mutex);
+    struct ferryi_lane_event *found = NULL;
+    for (size_t i = 0; i < FERRYI_LANE_EVENTS; i++) {
+        struct ferryi_lane_event *slot = &lane->ring[i];
+        if (slot->number > tick && (!found || slot->number < found->number))
+            found = slot;
+    }
+    if (!found && atomic_load(&lane->retired)) {
+        found = newest_event(lane);
+    } else if (!found) {
+        status = ferryi_lane_check_capture(lane);
+        if (status == FERRY_OK)
+            status = record_event(lane, &found);
+    }
+    *out = found ? *found : (struct ferryi_lane_event){0};
+    ferryi_mutex_unlock(&lane->mutex);
+    return status;
+}
+
+static ferryi_lane *
+lane_of(ferryi_order *order, ferryi_stamp stamp)
+{
+    ferryi_lane *lane = order->lanes[ferryi_stamp_number(stamp)];
+    assert(lane);
+    return lane;
+}
+
+ferry_status
+ferryi_stamp_wait(ferryi_order *order, ferryi_lane *lane, ferryi_stamp stamp)
+{
+    if (ferryi_stamp_is_ordered(order, lane, stamp))
+        return FERRY_OK;
+    ferryi_lane *behind = lane_of(order, stamp);
+    ferry_status status = lane ? ferryi_lane_check_capture(lane) : FERRY_OK;
+    struct ferryi_lane_event event = {0};
+    if (status == FERRY_OK)
+        status = event_after(behind, ferryi_stamp_tick(stamp), &event);
+    if (status != FERRY_OK || !event.event)
+        return status;
+
+    /* Devices of different kinds cannot wait for each other's events: the host waits between them. */
+    bool on_device = lane && lane->device->ops == behind->device->ops;
+    if (on_device) {
+        status = FERRYI_CALL(lane->device, stream_wait, lane->native, event.event);
+        if (status == FERRY_OK && ferryi_lane_is_numbered(lane))
+            raise_to(&lane->seen[behind->number], event.number);
+    } else {
+        status = FERRYI_CALL(behind->device, event_synchronize, event.event);
+        if (status == FERRY_OK)
+            raise_to(&order->done[behind->number], event.number);
+    }
+    return status;
+}
+
+bool
+ferryi_stamp_query(ferryi_order *order, ferryi_stamp stamp)
+{
+    if (ferryi_stamp_is_done(order, stamp))
+        return true;
+    ferryi_lane *lane = lane_of(order, stamp);
+    struct ferryi_lane_event event = {0};
+    bool done = false;
+    if (event_after(lane, ferryi_stamp_tick(stamp), &event) != FERRY_OK || !event.event)
+        return false;
+    if (FERRYI_CALL(lane->device, event_query, event.event, &done) != FERRY_OK || !done)
+        return false;
+    raise_to(&order->done[lane->number], event.number);
+    return true;
+}
+
+/* The lane into which uses of unnumbered streams of a place are joined. */
+static ferry_status
+join_lane(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
+{
+    ferryi_mutex_lock(&order->mutex);
+    ferryi_lane *join = order->joins[place];
+    ferryi_mutex_unlock(&order->mutex);
+    if (!join) {
+        ferry_status status = ferryi_lane_open(order, device, place, NULL, true, &join);
+        if (status != FERRY_OK)
+            return status;
+        ferryi_mutex_lock(&order->mutex);
+        ferryi_lane *other = order->joins[place];
+        if (!other)
+            order->joins[place] = join;
+        ferryi_mutex_unlock(&order->mutex);
+        if (other) {
+            ferryi_lane_retire(join);
+            join = other;
+        }
+    }
+    *out = join;
+    return FERRY_OK;
+}
+
+static ferry_status
+note_joined(ferryi_lane *lane, ferryi_stamp *out)
+{
+    ferryi_lane *join;
+    struct ferryi_lane_event *event;
+    ferry_status status = join_lane(lane->order, lane->device, lane->place, &join);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&lane->mutex);
+    status = record_event(lane, &event);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(lane->device, stream_wait, join->native, event->event);
+    ferryi_mutex_unlock(&lane->mutex);
+    if (status == FERRY_OK)
+        *out = ferryi_lane_stamp(join);
+    return status;
+}
+
+ferry_status
+ferryi_lane_note(ferryi_lane *lane, uint64_t opened_by, ferryi_stamp *out)
+{
+    *out = 0;
+    if (ferryi_lane_is_numbered(lane)) {
+        *out = atomic_load(&lane->retired) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
+        return FERRY_OK;
+    }
+    ferry_status status = ferryi_lane_check_capture(lane);
+    if (status != FERRY_OK)
+        return status;
+    if (lane->per_thread && opened_by != ferryi_thread_id())
+        return ferryi_device_synchronize(lane->device);
+    status = note_joined(lane, out);
+    if (status != FERRY_OK) {
+        *out = 0;
+        settle(lane, "join a stream");
+    }
+    return status;
+}
+
+ferryi_stamp
+ferryi_lane_stamp_since(ferryi_lane *lane, uint32_t generation)
+{
+    if (lane->generation != generation)
+        return 0;
+    uint64_t tick = atomic_load(&lane->tick);
+    return atomic_load(&lane->retired) ? ferryi_stamp_make(lane->number, tick - 1) : ferryi_lane_stamp(lane);
+}
+
+ferry_status
+ferryi_lane_flush(ferryi_lane *lane)
+{
+    if (!ferryi_lane_is_numbered(lane))
+        return FERRY_OK;
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&lane->mutex);
+    if (!atomic_load(&lane->retired) && atomic_load(&lane->used) > atomic_load(&lane->tick)) {
+        struct ferryi_lane_event *event;
+        status = ferryi_lane_check_capture(lane);
+        if (status == FERRY_OK)
+            status = record_event(lane, &event);
+    }
+    ferryi_mutex_unlock(&lane->mutex);
+    return status;
+}
+
+/* -- sets of lanes --------------------------------------------------------------------------------- */
+
+/* The stamp of a lane's last noted use; 0 when it has none. */
+static ferryi_stamp
+last_use(const ferryi_order *order, unsigned number)
+{
+    uint64_t used = atomic_load_explicit(&order->lanes[number]->used, memory_order_acquire);
+    return used ? ferryi_stamp_make(number, used - 1) : 0;
+}
+
+bool
+ferryi_lanes_are_ordered(const ferryi_order *order, const ferryi_lane *lane, uint64_t set)
+{
+    for (; set; set &= set - 1)
+        if (!ferryi_stamp_is_ordered(order, lane, last_use(order, (unsigned)__builtin_ctzll(set))))
+            return false;
+    return true;
+}
+
+ferry_status
+ferryi_lanes_wait(ferryi_order *order, ferryi_lane *lane, uint64_t set)
+{
+    for (; set; set &= set - 1) {
+        ferry_status status = ferryi_stamp_wait(order, lane, last_use(order, (unsigned)__builtin_ctzll(set)));
+        if (status != FERRY_OK)
+            return status;
+    }
+    return FERRY_OK;
+}
+
+static ferry_status
+join_all(ferryi_order *order, ferryi_stamp stamp, uint64_t set, ferryi_stamp *out)
+{
+    unsigned number = stamp ? ferryi_stamp_number(stamp) : (unsigned)__builtin_ctzll(set);
+    ferryi_lane *any = order->lanes[number];
+    ferryi_lane *join;
+    ferry_status status = join_lane(order, any->device, any->place, &join);
+    if (status == FERRY_OK)
+        status = ferryi_stamp_wait(order, join, stamp);
+    if (status == FERRY_OK)
+        status = ferryi_lanes_wait(order, join, set);
+    if (status == FERRY_OK)
+        *out = ferryi_lane_stamp(join);
+    return status;
+}
+
+ferryi_stamp
+ferryi_stamps_join(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
+{
+    if (ferryi_stamp_is_done(order, stamp))
+        stamp = 0;
+    uint64_t pending = 0;
+    for (uint64_t left = set; left; left &= left - 1) {
+        unsigned number = (unsigned)__builtin_ctzll(left);
+        bool same = stamp && ferryi_stamp_number(stamp) == number;
+        if (same)
+            stamp = 0;
+        if (!ferryi_stamp_is_done(order, last_use(order, number)))
+            pending |= UINT64_C(1) << number;
+    }
+    if (!pending)
+        return stamp;
+    if (!stamp && !(pending & (pending - 1)))
+        return last_use(order, (unsigned)__builtin_ctzll(pending));
+
+    ferryi_stamp joined = 0;
+    if (join_all(order, stamp, pending, &joined) == FERRY_OK)
+        return joined;
+    if (ferryi_stamp_wait(order, NULL, stamp) != FERRY_OK || ferryi_lanes_wait(order, NULL, pending) != FERRY_OK)
+        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
+    return 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/device.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+/*
+ * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`, joined by commas. For kinds
+ * that are made up the number says how many devices; for the others it says which one. This is the only file that names
+ * the kinds.
+ */
+
+#define KINDS_MAX 16
+
+static ferryi_mutex kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
+static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind, &ferryi_cuda_kind};
+static size_t kind_count = 3;
+
+void
+ferryi_device_register(const ferryi_device_kind *kind)
+{
+    ferryi_mutex_lock(&kinds_mutex);
+    bool known = false;
+    for (size_t i = 0; i < kind_count; i++)
+        known = known || kinds[i] == kind;
+    if (!known) {
+        assert(kind_count < KINDS_MAX);
+        kinds[kind_count++] = kind;
+    }
+    ferryi_mutex_unlock(&kinds_mutex);
+}
+
+static const ferryi_device_kind *
+find_kind(const char *name, size_t name_length)
+{
+    const ferryi_device_kind *found = NULL;
+    ferryi_mutex_lock(&kinds_mutex);
+    for (size_t i = 0; i < kind_count && !found; i++) {
+        if (strlen(kinds[i]->name) == name_length && memcmp(kinds[i]->name, name, name_length) == 0)
+            found = kinds[i];
+    }
+    ferryi_mutex_unlock(&kinds_mutex);
+    return found;
+}
+
+/* One entry of a list: where its name lies in the text, and its number or -1. */
+struct entry {
+    const char *name;
+    size_t name_length;
+    int number;
+};
+
+static bool
+is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+static const char *
+skip_blanks(const char *text)
+{
+    while (*text == ' ' || *text == '\t')
+        text++;
+    return text;
+}
+
+/* Digits as a number; what is too large for any machine becomes INT_MAX. NULL when there is no digit. */
+static const char *
+parse_number(const char *text, int *out)
+{
+    if (*text < '0' || *text > '9')
+        return NULL;
+    int number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number > (INT_MAX - 9) / 10 ? INT_MAX : number * 10 + (*text - '0');
+    *out = number;
+    return text;
+}
+
+/* Parse the entry at `text`; returns what follows it and its comma, or NULL when it is malformed. */
+static const char *
+parse_entry(const char *text, struct entry *out)
+{
+    text = skip_blanks(text);
+    out->name = text;
+    while (is_name_character(*text))
+        text++;
+    out->name_length = (size_t)(text - out->name);
+    out->number = -1;
+    if (out->name_length == 0)
+        return NULL;
+    if (*text == ':') {
+        text = parse_number(text + 1, &out->number);
+        if (!text)
+            return NULL;
+    }
+    text = skip_blanks(text);
+    if (*text == 0)
+        return text;
+    /* A comma promises another entry. */
+    return *text == ',' && *skip_blanks(text + 1) != 0 ? text + 1 : NULL;
+}
+
+/* What has been opened so far. */
+struct opening {
+    const char *spec;
+    const struct ferryi_device_config *config;
+    ferryi_device **devices;
+    const ferryi_device_kind *kinds[FERRYI_DEVICES_MAX];
+    int ordinals[FERRYI_DEVICES_MAX];
+    int count;
+};
+
+static ferry_status
+open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
+{
+    if (opening->count == FERRYI_DEVICES_MAX)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": more than %d devices in one context",
+                           opening->spec, FERRYI_DEVICES_MAX);
+    ferry_status status = kind->open(ordinal, opening->config, &opening->devices[opening->count]);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "open devices \"%s\": %s:%d", opening->spec, kind->name, ordinal);
+    opening->kinds[opening->count] = kind;
+    opening->ordinals[opening->count] = ordinal;
+    opening->count++;
+    return FERRY_OK;
+}
+
+/* "emulated:3": the ordinals go on where an earlier entry of the same kind stopped. */
+static ferry_status
+open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
+{
+    if (wanted < 1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %d devices of kind %s", opening->spec,
+                           wanted, kind->name);
+    int ordinal = 0;
+    for (int i = 0; i < opening->count; i++)
+        ordinal += opening->kinds[i] == kind;
+    ferry_status status = FERRY_OK;
+    for (int i = 0; i < wanted && status == FERRY_OK; i++)
+        status = open_one(opening, kind, ordinal + i);
+    return status;
+}
+
+static ferry_status
+open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
+{
+    for (int i = 0; i < opening->count; i++) {
+        if (opening->kinds[i] == kind && opening->ordinals[i] == ordinal)
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s:%d is listed twice",
+                               opening->spec, kind->name, ordinal);
+    }
+    int present = kind->count();
+    if (present <= 0)
+        return ferryi_fail_in(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no %s device", opening->spec,
+                              kind->name);
+    if (ordinal >= present)
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE,
+                           "open devices \"%s\": there is no %s:%d, this machine has %d such device%s", opening->spec,
+                           kind->name, ordinal, present, present == 1 ? "" : "s");
+    return open_one(opening, kind, ordinal);
+}
+
+static ferry_status
+open_entry(struct opening *opening, const struct entry *entry)
+{
+    const ferryi_device_kind *kind = find_kind(entry->name, entry->name_length);
+    if (!kind)
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no kind of device called \"%.*s\"",
+                           opening->spec, (int)entry->name_length, entry->name);
+    if (kind->made_up)
+        return open_made_up(opening, kind, entry->number < 0 ? 1 : entry->number);
+    /* Drivers list the best device first, so that the best one is number 0. */
+    return open_real(opening, kind, entry->number < 0 ? 0 : entry->number);
+}
+
+static ferry_status
+check_list(const char *spec)
+{
+    struct entry entry;
+    const char *text = spec;
+    do {
+        text = parse_entry(text, &entry);
+    } while (text && *text != 0);
+    if (!text)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open devices \"%s\": not a list such as \"host\", \"emulated:2\" or \"cuda:0,cuda:1\"",
+                           spec);
+    return FERRY_OK;
+}
+
+/* The whole list is read before the first device is opened, so that a slip of the pen starts no driver. */
+static ferry_status
+open_list(struct opening *opening)
+{
+    ferry_status status = check_list(opening->spec);
+    const char *text = opening->spec;
+    while (status == FERRY_OK && *text != 0) {
+        struct entry entry;
+        text = parse_entry(text, &entry);
+        status = open_entry(opening, &entry);
+    }
+    return status;
+}
+
+static ferry_status
+open_best(struct opening *opening)
+{
+    const struct ferryi_log *log = &opening->config->log;
+    opening->spec = ferryi_cuda_kind.name;
+    ferry_status status = open_real(opening, &ferryi_cuda_kind, 0);
+    if (status == FERRY_OK) {
+        ferryi_log(log, FERRY_LOG_INFO, "using %s:0, %s", ferryi_cuda_kind.name, opening->devices[0]->properties.name);
+        return FERRY_OK;
+    }
+    /* A driver that is there and fails is worth a warning; a machine without one is not. */
+    ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING, "using the host device: %s",
+               ferry_last_error());
+    opening->spec = ferryi_host_kind.name;
+    return open_real(opening, &ferryi_host_kind, 0);
+}
+
+ferry_status
+ferryi_devices_open(const char *spec, const struct ferryi_device_config *config, ferryi_device *out[FERRYI_DEVICES_MAX],
+                    int *out_count)
+{
+    ferryi_device *devices[FERRYI_DEVICES_MAX];
+    struct opening opening = {.spec = spec, .config = config, .devices = devices};
+    ferry_status status = spec ? open_list(&opening) : open_best(&opening);
+    if (status != FERRY_OK)
+        goto fail;
+    memcpy(out, devices, (size_t)opening.count * sizeof(devices[0]));
+    *out_count = opening.count;
+    return FERRY_OK;
+
+fail:
+    while (opening.count > 0) {
+        ferryi_device *device = devices[--opening.count];
+        device->ops->close(device);
+    }
+    return status;
+}

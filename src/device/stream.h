@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_STREAM_H
+#define FERRYI_STREAM_H
+
+/*
+ * The public stream: a counted handle on a lane. The context keeps a list of them, so that wrapping one native handle twice
+ * finds the first. Implemented in src/buffer/stream.c; declared here because the pool, below the buffer, takes streams.
+ */
+
+#include <ferry/stream.h>
+
+#include "src/device/lane.h"
+
+struct ferry_stream {
+    ferryi_lane *lane;
+    ferry_context *context;
+    int references;      /* under the context's stream mutex */
+    bool borrowed;       /* a default stream: lives with the context */
+    ferry_stream *next, *prev;
+    ferryi_mutex mutex;  /* failure */
+    ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
+    char *failure_text;
+};
+
+static inline ferryi_lane *
+ferryi_stream_lane(ferry_stream *stream)
+{
+    return stream->lane;
+}
+
+static inline ferry_context *
+ferryi_stream_context(const ferry_stream *stream)
+{
+    return stream->context;
+}
+
+/* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread. */
+void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
+/* Return and forget it. */
+ferry_status ferryi_stream_take_failure(ferry_stream *stream);
+
+#endif

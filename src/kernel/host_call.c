@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/element.h"
+#include "src/kernel/launch.h"
+
+/*
+ * A queued launch of a host body. It owns copies of everything that the body sees, so kernel, arguments and handles may go
+ * meanwhile. Two parties hold it: the launching thread until what the launch writes is committed, and the device until the body
+ * has run. The second to let go takes the writes back when the body failed, wherever the body runs: in the launch
+ * itself, or long after.
+ *
+ * It holds no reference to buffers or streams, whose last release may need the driver, which a body's thread may not call.
+ * After a failure they are looked up: who is gone by then has nothing left to lose.
+ */
+
+/* A range that the launch writes. */
+struct written {
+    ferryi_store *store; /* only compared */
+    uint64_t serial;
+    size_t begin, end;
+};
+
+struct ferryi_host_call {
+    atomic_int parties;
+    ferry_context *context; /* waits for all its work before it ends */
+    ferry_host_body *body;
+    void *user;
+    ferry_stream *stream; /* only compared, as its lane is */
+    ferryi_lane *lane;
+    uint32_t generation;
+    int place;
+    ferry_status status;
+    struct written *written;
+    size_t written_count;
+    char *name; /* of the kernel */
+    struct ferry_call call;
+    char text[FERRYI_CALL_TEXT_BYTES];
+};
+
+/* -- making ---------------------------------------------------------------------------------------- */
+
+/* Where the parts lie in the one block of memory. */
+struct layout {
+    size_t arguments, written, name, values; /* offsets; values one by one from there */
+    size_t align, bytes;
+};
+
+static bool
+place_part(size_t *bytes, size_t align, size_t count, size_t part_bytes, size_t *out)
+{
+    size_t all;
+    if (!ferryi_round_up(*bytes, align, out) || !ferryi_mul_size(count, part_bytes, &all))
+        return false;
+    return ferryi_add_size(*out, all, bytes);
+}
+
+static bool
+is_value(const struct ferryi_launch_plan *plan, size_t i)
+{
+    return plan->kernel->parameters[i].access == 0;
+}
+
+static bool
+lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
+{
+    struct layout l = {.align = _Alignof(max_align_t), .bytes = sizeof(struct ferryi_host_call)};
+    bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument), &l.arguments) &&
+                place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct written), &l.written) &&
+                place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name);
+    l.values = l.bytes;
+    for (size_t i = 0; fits && i < plan->count; i++) {
+        size_t at;
+        if (!is_value(plan, i))
+            continue;
+        l.align = ferryi_max_size(l.align, plan->arguments[i].align);
+        fits = place_part(&l.bytes, plan->arguments[i].align, 1, plan->arguments[i].bytes, &at);
+    }
+    fits = fits && ferryi_round_up(l.bytes, l.align, &l.bytes);
+    *out = l;
+    return fits;
+}
+
+static ferry_status
+copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct layout *l)
+{
+    struct ferryi_call_argument *arguments = (struct ferryi_call_argument *)(void *)(block + l->arguments);
+    size_t end = l->values, at = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const ferry_argument *argument = &plan->arguments[i];
+        arguments[i] = (struct ferryi_call_argument){.element = plan->kernel->parameters[i].element, .is_value = is_value(plan, i)};
+        if (!arguments[i].is_value) {
+            arguments[i].pointer = ferryi_launch_array(plan, i);
+            arguments[i].count = 0;
+            if (plan->index[i] != SIZE_MAX) {
+                const struct ferryi_access *wanted = &plan->wanted[plan->index[i]];
+                arguments[i].count = (wanted->end - wanted->begin) / arguments[i].element->bytes;
+            }
+            continue;
+        }
+        /* A parameter that takes any struct still tells the body which element came. */
+        if (!arguments[i].element && argument->element) {
+            ferry_status status = ferryi_element_intern(argument->element, &arguments[i].element);
+            if (status != FERRY_OK)
+                return ferryi_fail_in(status, "argument %zu", i);
+        }
+        (void)place_part(&end, argument->align, 1, argument->bytes, &at);
+        arguments[i].bytes = argument->bytes;
+        arguments[i].pointer = memcpy(block + at, ferryi_launch_value(plan, i), argument->bytes);
+    }
+    return FERRY_OK;
+}
+
+static void
+copy_written(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
+{
+    for (size_t i = 0; i < plan->merged_count; i++) {
+        const struct ferryi_access *access = &plan->merged[i];
+        if (access->access != FERRY_READ)
+            call->written[call->written_count++] =
+                (struct written){access->store, access->store->serial, access->begin, access->end};
+    }
+}
+
+ferry_status
+ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_call **out)
+{
+    struct layout l;
+    char *block = lay_out(plan, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
+    if (!block)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments", plan->count);
+    struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
+    *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_body,
+                                      .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
+                                      .generation = plan->lane->generation, .place = plan->lane->place};
+    atomic_init(&call->parties, 2);
+    call->written = (struct written *)(void *)(block + l.written);
+    call->name = strcpy(block + l.name, plan->kernel->name);
+    call->call = (struct ferry_call){.grid = plan->grid, .count = plan->count, .text = call->text,
+                                     .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
+    ferry_status status = copy_arguments(plan, block, &l);
+    if (status != FERRY_OK) {
+        free(block);
+        return status;
+    }
+    copy_written(plan, call);
+    *out = call;
+    return FERRY_OK;
+}
+
+/* -- the end --------------------------------------------------------------------------------------- */
+
+/* The list's mutex keeps the stores in it alive. */
+static void
+lose_written(struct ferryi_host_call *call, const char *text)
+{
+    ferry_context *context = call->context;
+    ferryi_mutex_lock(&context->store_mutex);
+    for (size_t i = 0; i < call->written_count; i++) {
+        const struct written *written = &call->written[i];
+        ferryi_store *store = context->stores;
+        while (store && !(store == written->store && store->serial == written->serial))
+            store = store->next;
+        if (store && written->begin < store->map.bytes)
+            ferryi_store_lose(store, call->place, written->begin, ferryi_min_size(written->end, store->map.bytes), call->status,
+                              text);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+}
+
+static void
+tell_stream(struct ferryi_host_call *call, const char *text)
+{
+    ferry_context *context = call->context;
+    ferryi_mutex_lock(&context->stream_mutex);
+    ferry_stream *stream = context->streams;
+    while (stream && !(stream == call->stream && stream->lane == call->lane && call->lane->generation == call->generation))
+        stream = stream->next;
+    if (stream)
+        ferryi_stream_note_failure(stream, call->status, text);
+    ferryi_mutex_unlock(&context->stream_mutex);
+}
+
+static void
+let_go(struct ferryi_host_call *call)
+{
+    if (atomic_fetch_sub(&call->parties, 1) != 1)
+        return;
+    if (call->status != FERRY_OK) {
+        char text[FERRYI_CALL_TEXT_BYTES + 256];
+        snprintf(text, sizeof(text), "run the host body of kernel \"%s\": %s", call->name,
+                 call->text[0] ? call->text : ferry_status_name(call->status));
+        lose_written(call, text);
+        tell_stream(call, text);
+    }
+    free(call);
+}
+
+static void
+run_body(void *user)
+{
+    struct ferryi_host_call *call = user;
+    call->status = call->body(&call->call, call->user);
+    let_go(call);
+}
+
+ferry_status
+ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane)
+{
+    ferry_status status = FERRYI_CALL(lane->device, host_call, lane->native, run_body, call);
+    if (status != FERRY_OK)
+        free(call);
+    return status;
+}
+
+void
+ferryi_host_call_committed(struct ferryi_host_call *call)
+{
+    let_go(call);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/kernel/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/kernel/nvrtc.h"
+
+static ferryi_mutex list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static ferry_kernel *all_kernels;
+
+/* -- the copy of the description ------------------------------------------------------------------- */
+
+static void
+kernel_free(ferry_kernel *kernel)
+{
+    while (kernel->binaries) {
+        struct ferryi_kernel_binary *binary = kernel->binaries;
+        kernel->binaries = binary->next;
+        free(binary->bytes);
+        free(binary);
+    }
+    for (size_t i = 0; kernel->options && i < kernel->option_count; i++)
+        free(kernel->options[i]);
+    free(kernel->options);
+    free(kernel->parameters);
+    free(kernel->image);
+    free(kernel->text);
+    free(kernel->name);
+    ferryi_mutex_destroy(&kernel->mutex);
+    if (kernel->context)
+        ferryi_context_release(kernel->context);
+    free(kernel);
+}
+
+static bool
+copy_options(ferry_kernel *kernel, const ferry_kernel_source *source)
+{
+    if (source->option_count == 0)
+        return true;
+    kernel->options = calloc(source->option_count, sizeof(*kernel->options));
+    if (!kernel->options)
+        return false;
+    kernel->option_count = source->option_count;
+    for (size_t i = 0; i < source->option_count; i++)
+        if (!(kernel->options[i] = strdup(source->options[i])))
+            return false;
+    return true;
+}
+
+static bool
+copy_image(ferry_kernel *kernel, const ferry_kernel_source *source)
+{
+    if (!source->image)
+        return true;
+    kernel->image = malloc(source->image_bytes);
+    if (!kernel->image)
+        return false;
+    memcpy(kernel->image, source->image, source->image_bytes);
+    kernel->image_bytes = source->image_bytes;
+    return true;
+}
+
+static ferry_status
+copy_source(ferry_kernel *kernel, const ferry_kernel_source *source)
+{
+    kernel->host_body = source->host_body;
+    kernel->user = source->user;
+    kernel->name = strdup(source->name);
+    if (!kernel->name || !copy_options(kernel, source) || !copy_image(kernel, source))
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its description");
+    ferry_status status = ferryi_kernel_copy_parameters(source, &kernel->parameters);
+    if (status != FERRY_OK)
+        return status;
+    kernel->parameter_count = source->parameter_count;
+    if (!source->cuda_source)
+        return FERRY_OK;
+    return ferryi_kernel_make_text(source->cuda_source, kernel->parameters, kernel->parameter_count, &kernel->text);
+}
+
+/* -- code ------------------------------------------------------------------------------------------ */
+
+enum ferryi_kernel_body
+ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
+{
+    uint64_t can = kernel->context->devices[place]->capabilities;
+    if ((can & FERRY_CAN_LOAD_CODE) && (kernel->image || kernel->text))
+        return FERRYI_BODY_CODE;
+    if ((can & FERRY_CAN_RUN_HOST_BODY) && kernel->host_body)
+        return FERRYI_BODY_HOST;
+    return FERRYI_BODY_NONE;
+}
+
+/* The source compiled for an architecture. With the kernel's mutex held. */
+static ferry_status
+compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_binary **out)
+{
+    struct ferryi_kernel_binary *binary = kernel->binaries;
+    while (binary && binary->architecture != architecture)
+        binary = binary->next;
+    if (!binary) {
+        struct ferryi_nvrtc_source source = {.name = kernel->name, .text = kernel->text,
+                                             .options = (const char *const *)kernel->options,
+                                             .option_count = kernel->option_count, .architecture = architecture};
+        struct ferryi_nvrtc_image image;
+        ferry_status status = ferryi_nvrtc_compile(&source, &kernel->context->log, &image);
+        if (status != FERRY_OK)
+            return status;
+        binary = malloc(sizeof(*binary));
+        if (!binary) {
+            free(image.bytes);
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the description of compiled code");
+        }
+        *binary = (struct ferryi_kernel_binary){architecture, image.bytes, image.size, kernel->binaries};
+        kernel->binaries = binary;
+    }
+    *out = binary;
+    return FERRY_OK;
+}
+
+static void
+code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struct ferryi_log *log, const char *name)
+{
+    if (code->module && FERRYI_CALL(device, code_unload, code->module) != FERRY_OK)
+        ferryi_log(log, FERRY_LOG_ERROR, "unload kernel \"%s\": %s", name, ferry_last_error());
+    free(code);
+}
+
+/* With the kernel's mutex held. */
+static ferry_status
+load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
+{
+    ferryi_device *device = kernel->context->devices[place];
+    const void *image = kernel->image;
+    size_t bytes = kernel->image_bytes;
+    if (!image) {
+        const struct ferryi_kernel_binary *binary;
+        ferry_status status = compile_for(kernel, device->properties.architecture, &binary);
+        if (status != FERRY_OK)
+            return status;
+        image = binary->bytes;
+        bytes = binary->size;
+    }
+    struct ferryi_kernel_code *code = calloc(1, sizeof(*code));
+    if (!code)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the description of loaded code");
+    ferry_status status = FERRYI_CALL(device, code_load, image, bytes, &code->module);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
+    if (status != FERRY_OK) {
+        char *why = ferryi_last_error_copy();
+        code_destroy(device, code, &kernel->context->log, kernel->name);
+        ferryi_fail(status, "%s", why ? why : "the code does not load");
+        free(why);
+        return status;
+    }
+    *out = code;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
+{
+    struct ferryi_kernel_code *code = atomic_load_explicit(&kernel->code[place], memory_order_acquire);
+    ferry_status status = FERRY_OK;
+    if (!code) {
+        ferryi_mutex_lock(&kernel->mutex);
+        code = atomic_load_explicit(&kernel->code[place], memory_order_relaxed);
+        if (!code) {
+            status = load_code(kernel, place, &code);
+            if (status == FERRY_OK)
+                atomic_store_explicit(&kernel->code[place], code, memory_order_release);
+        }
+        ferryi_mutex_unlock(&kernel->mutex);
+    }
+    if (status == FERRY_OK)
+        *out = code;
+    return status;
+}
+
+/* Compile for every device that runs code, and load for the first, so that what is wrong shows at creation. */
+static ferry_status
+prepare_code(ferry_kernel *kernel)
+{
+    bool loaded = false;
+    for (int place = 1; place <= kernel->context->place_count; place++) {
+        if (ferryi_kernel_body_at(kernel, place) != FERRYI_BODY_CODE)
+            continue;
+        struct ferryi_kernel_code *code;
+        const struct ferryi_kernel_binary *binary;
+        ferry_status status = FERRY_OK;
+        if (!loaded)
+            status = ferryi_kernel_code_at(kernel, place, &code);
+        else if (!kernel->image)
+            status = compile_for(kernel, kernel->context->devices[place]->properties.architecture, &binary);
+        if (status != FERRY_OK)
+            return status;
+        loaded = true;
+    }
+    return FERRY_OK;
+}
+
+/* -- when code may be unloaded --------------------------------------------------------------------- */
+
+void
+ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_lane *lane)
+{
+    if (!ferryi_lane_is_numbered(lane)) {
+        atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
+        return;
+    }
+    atomic_store_explicit(&code->uses[lane->number], ferryi_lane_stamp(lane), memory_order_relaxed);
+}
+
+/* Without blocking; a stream that is being captured is not asked. */
+static bool
+is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
+{
+    if (atomic_load_explicit(&code->used_unnumbered, memory_order_relaxed))
+        return false;
+    for (unsigned number = 1; number < FERRYI_LANES; number++) {
+        ferryi_stamp stamp = atomic_load_explicit(&code->uses[number], memory_order_relaxed);
+        if (ferryi_stamp_is_done(order, stamp))
+            continue;
+        ferryi_lane *lane = order->lanes[number];
+        if (!lane->retired && ferryi_lane_check_capture(lane) != FERRY_OK)
+            return false;
+        if (!ferryi_stamp_query(order, stamp))
+            return false;
+    }
+    return true;
+}
+
+static void
+unload(ferry_kernel *kernel)
+{
+    for (int place = 1; place <= kernel->context->place_count; place++) {
+        struct ferryi_kernel_code *code = atomic_exchange(&kernel->code[place], NULL);
+        if (code)
+            code_destroy(kernel->context->devices[place], code, &kernel->context->log, kernel->name);
+    }
+}
+
+static void
+link_kernel(ferry_kernel *kernel)
+{
+    ferryi_mutex_lock(&list_mutex);
+    kernel->next = all_kernels;
+    if (kernel->next)
+        kernel->next->prev = kernel;
+    all_kernels = kernel;
+    ferryi_mutex_unlock(&list_mutex);
+}
+
+/* With the list's mutex held. */
+static void
+unlink_kernel(ferry_kernel *kernel)
+{
+    if (kernel->prev)
+        kernel->prev->next = kernel->next;
+    else
+        all_kernels = kernel->next;
+    if (kernel->next)
+        kernel->next->prev = kernel->prev;
+}
+
+static bool
+is_all_idle(ferry_kernel *kernel)
+{
+    for (int place = 1; place <= kernel->context->place_count; place++) {
+        struct ferryi_kernel_code *code = atomic_load(&kernel->code[place]);
+        if (code && !is_idle(&kernel->context->order, code))
+            return false;
+    }
+    return true;
+}
+
+/* Take the kernels of a context off the list that are dead and, unless all work is over, idle. */
+static ferry_kernel *
+take_dead(ferry_context *context, bool work_is_over)
+{
+    ferry_kernel *taken = NULL;
+    ferryi_mutex_lock(&list_mutex);
+    for (ferry_kernel *kernel = all_kernels, *next; kernel; kernel = next) {
+        next = kernel->next;
+        if (!kernel->dead || kernel->context != context || !(work_is_over || is_all_idle(kernel)))
+            continue;
+        unlink_kernel(kernel);
+        kernel->next = taken;
+        taken = kernel;
+    }
+    ferryi_mutex_unlock(&list_mutex);
+    return taken;
+}
+
+static void
+free_dead(ferry_context *context, bool work_is_over)
+{
+    for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
+        next = kernel->next;
+        unload(kernel);
+        kernel_free(kernel);
+    }
+}
+
+void
+ferryi_kernels_close(ferry_context *context)
+{
+    free_dead(context, true);
+    ferryi_mutex_lock(&list_mutex);
+    for (ferry_kernel *kernel = all_kernels; kernel; kernel = kernel->next)
+        if (kernel->context == context)
+            unload(kernel);
+    ferryi_mutex_unlock(&list_mutex);
+}
+
+/* -- public ---------------------------------------------------------------------------------------- */
+
+ferry_status
+ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, ferry_kernel **out)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a kernel: %s is NULL", context ? "out" : "the context");
+    ferry_status status = ferryi_kernel_check_source(source, "create kernel");
+    if (status != FERRY_OK)
+        return status;
+    if (!source->cuda_source && !source->image && !source->host_body)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create kernel \"%s\": it has no source, no image and no host body",
+                           source->name);
+    free_dead(context, false);
+    ferry_kernel *kernel = calloc(1, sizeof(*kernel));
+    if (!kernel)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create kernel \"%s\": no memory for %zu bytes", source->name,
+                           sizeof(*kernel));
+    ferryi_mutex_init(&kernel->mutex);
+    kernel->context = context;
+    ferryi_context_retain(context);
+    status = copy_source(kernel, source);
+    if (status == FERRY_OK)
+        status = prepare_code(kernel);
+    if (status != FERRY_OK) {
+        ferryi_fail_in(status, "create kernel \"%s\"", source->name);
+        goto fail;
+    }
+    link_kernel(kernel);
+    *out = kernel;
+    return FERRY_OK;
+
+fail:
+    unload(kernel);
+    kernel_free(kernel);
+    return status;
+}
+
+void
+ferry_kernel_destroy(ferry_kernel **kernel)
+{
+    if (!kernel || !*kernel)
+        return;
+    ferry_kernel *gone = *kernel;
+    ferry_context *context = gone->context;
+    *kernel = NULL;
+    /* The context's shell must outlive the walk. */
+    ferryi_context_retain(context);
+    ferryi_mutex_lock(&list_mutex);
+    gone->dead = true;
+    ferryi_mutex_unlock(&list_mutex);
+    free_dead(context, false);
+    ferryi_context_release(context);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/kernel/launch.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+
+/* Launches with more arguments than these ask malloc for room. */
+#define FEW_ARGUMENTS 12
+
+/* -- checks, in signature order, before anything moves --------------------------------------------- */
+
+static const char *
+element_name(const ferry_element *element)
+{
+    return element && element->name ? element->name : "a struct without an element";
+}
+
+static ferry_status
+wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
+{
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is of %s, and the parameter of %s", kernel->name, i,
+                       element_name(argument->element), element_name(kernel->parameters[i].element));
+}
+
+static ferry_status
+check_value(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
+{
+    const ferry_parameter *parameter = &kernel->parameters[i];
+    if (!argument->is_value)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a buffer, and the parameter a value",
+                           kernel->name, i);
+    if (argument->bytes == 0 || !ferryi_is_power_of_two(argument->align) ||
+        (argument->bytes > FERRY_VALUE_BYTES && !argument->pointer))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
+                           kernel->name, i, argument->bytes, argument->align,
+                           argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
+    if (!parameter->element)
+        return FERRY_OK;
+    if (!ferryi_same_element(parameter->element, argument->element) || argument->bytes != parameter->element->bytes)
+        return wrong_type(kernel, i, argument);
+    return FERRY_OK;
+}
+
+static ferry_status
+check_array(struct ferryi_launch_plan *plan, size_t i)
+{
+    const ferry_kernel *kernel = plan->kernel;
+    const ferry_argument *argument = &plan->arguments[i];
+    const ferry_parameter *parameter = &kernel->parameters[i];
+    if (argument->is_value)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value, and the parameter an array of %s",
+                           kernel->name, i, element_name(parameter->element));
+    if (!argument->buffer || !argument->element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is an empty handle", kernel->name, i);
+    if (!ferryi_same_element(parameter->element, argument->element))
+        return wrong_type(kernel, i, argument);
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(argument->buffer, parameter->element, argument->offset, argument->count,
+                                              "launch", &range);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "kernel \"%s\", argument %zu", kernel->name, i);
+    ferryi_store *store = argument->buffer->store;
+    if (store->context != kernel->context)
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "launch kernel \"%s\": argument %zu, buffer \"%s\", belongs to another context",
+                           kernel->name, i, ferryi_store_name(store));
+    if (store->read_only && parameter->access != FERRY_READ)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu, buffer \"%s\", is written and read-only",
+                           kernel->name, i, ferryi_store_name(store));
+    if (range.begin == range.end)
+        return FERRY_OK;
+    plan->index[i] = plan->wanted_count;
+    plan->wanted[plan->wanted_count++] = (struct ferryi_access){
+        .store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)parameter->access,
+        .place = (uint8_t)plan->lane->place, .lane = plan->lane, .reason = "launch"};
+    return FERRY_OK;
+}
+
+static ferry_status
+check_arguments(struct ferryi_launch_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->index[i] = SIZE_MAX;
+        bool is_array = plan->kernel->parameters[i].access != 0;
+        ferry_status status = is_array ? check_array(plan, i) : check_value(plan->kernel, i, &plan->arguments[i]);
+        if (status != FERRY_OK)
+            return status;
+    }
+    return FERRY_OK;
+}
+
+/* -- what the bodies see --------------------------------------------------------------------------- */
+
+void *
+ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i)
+{
+    if (plan->index[i] == SIZE_MAX)
+        return NULL;
+    const struct ferryi_access *access = &plan->merged[plan->group[plan->index[i]]];
+    return (char *)access->pointer + (plan->wanted[plan->index[i]].begin - access->begin);
+}
+
+const void *
+ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i)
+{
+    const ferry_argument *argument = &plan->arguments[i];
+    return argument->bytes > FERRY_VALUE_BYTES ? argument->pointer : argument->value.bytes;
+}
+
+/* -- queueing -------------------------------------------------------------------------------------- */
+
+static ferry_status
+queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
+{
+    void *few[2 * FEW_ARGUMENTS];
+    void **addresses = plan->count <= FEW_ARGUMENTS ? few : malloc(plan->count * 2 * sizeof(*addresses));
+    if (!addresses)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu arguments", plan->count);
+    void **arrays = addresses + plan->count;
+    for (size_t i = 0; i < plan->count; i++) {
+        arrays[i] = ferryi_launch_array(plan, i);
+        bool is_array = plan->kernel->parameters[i].access != 0;
+        addresses[i] = is_array ? (void *)&arrays[i] : (void *)(uintptr_t)ferryi_launch_value(plan, i);
+    }
+    struct ferryi_launch launch = {.function = code->function, .grid = plan->grid, .arguments = addresses};
+    ferry_status status = FERRYI_CALL(plan->lane->device, launch, &launch, plan->lane->native);
+    if (status == FERRY_OK)
+        ferryi_kernel_note_use(code, plan->lane);
+    if (addresses != few)
+        free(addresses);
+    return status;
+}
+
+/* Close what was opened. The launch was accepted: what goes wrong now has been waited for, and is logged. */
+static void
+close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
+{
+    for (size_t i = 0; i < plan->merged_count; i++) {
+        if (ferryi_access_close(&plan->merged[i], how, plan->lane) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
+            ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s", plan->kernel->name,
+                       ferry_last_error());
+    }
+}
+
+/* The accesses are open: queue one body or the other, and commit what it writes. */
+static ferry_status
+queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
+{
+    struct ferryi_host_call *call = NULL;
+    ferry_status status = code ? queue_code(plan, code) : ferryi_host_call_make(plan, &call);
+    if (status == FERRY_OK && call)
+        status = ferryi_host_call_queue(call, plan->lane);
+    if (status == FERRY_OK) {
+        close_accesses(plan, FERRYI_CLOSE_COMMIT);
+        if (call)
+            ferryi_host_call_committed(call);
+        return FERRY_OK;
+    }
+    char *why = ferryi_last_error_copy();
+    close_accesses(plan, FERRYI_CLOSE_CANCEL);
+    ferryi_fail(status, "launch kernel \"%s\": %s", plan->kernel->name, why ? why : "refused");
+    free(why);
+    return status;
+}
+
+static ferry_status
+find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out_code)
+{
+    int place = plan->lane->place;
+    *out_code = NULL;
+    switch (ferryi_kernel_body_at(plan->kernel, place)) {
+    case FERRYI_BODY_HOST: return FERRY_OK;
+    case FERRYI_BODY_CODE: {
+        ferry_status status = ferryi_kernel_code_at(plan->kernel, place, out_code);
+        return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
+    }
+    case FERRYI_BODY_NONE: break;
+    }
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "launch kernel \"%s\" at %s: it has no body for this device", plan->kernel->name,
+                       plan->kernel->context->names[place]);
+}
+
+static ferry_status
+launch(struct ferryi_launch_plan *plan)
+{
+    struct ferryi_kernel_code *code;
+    ferry_status status = check_arguments(plan);
+    if (status == FERRY_OK)
+        status = find_body(plan, &code);
+    if (status != FERRY_OK)
+        return status;
+    plan->merged_count = ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
+    status = ferryi_access_open(plan->merged, plan->merged_count);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
+    return queue_body(plan, code);
+}
+
+static ferry_status
+launch_many(struct ferryi_launch_plan *plan)
+{
+    plan->wanted = calloc(plan->count, 2 * sizeof(*plan->wanted));
+    plan->index = calloc(plan->count, 2 * sizeof(*plan->index));
+    ferry_status status;
+    if (plan->wanted && plan->index) {
+        plan->merged = plan->wanted + plan->count;
+        plan->group = plan->index + plan->count;
+        status = launch(plan);
+    } else {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "launch kernel \"%s\": no memory for %zu arguments", plan->kernel->name,
+                             plan->count);
+    }
+    free(plan->wanted);
+    free(plan->index);
+    return status;
+}
+
+static ferry_grid
+without_zeros(ferry_grid grid)
+{
+    for (size_t i = 0; i < 3; i++) {
+        grid.blocks[i] = grid.blocks[i] ? grid.blocks[i] : 1;
+        grid.threads[i] = grid.threads[i] ? grid.threads[i] : 1;
+    }
+    return grid;
+}
+
+ferry_status
+ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid, const ferry_argument *arguments,
+                    size_t argument_count)
+{
+    if (!kernel)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch a kernel: it is NULL");
+    ferryi_lane *lane;
+    ferry_status status = ferryi_context_lane(kernel->context, stream, "launch a kernel", &lane);
+    if (status != FERRY_OK)
+        return status;
+    if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": it takes %zu arguments, and there %s %zu%s", kernel->name,
+                           kernel->parameter_count, argument_count == 1 ? "is" : "are", argument_count,
+                           argument_count > 0 && !arguments ? " at NULL" : "");
+    struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[lane->place],
+                                      .lane = lane, .grid = without_zeros(grid), .arguments = arguments,
+                                      .count = argument_count};
+    if (argument_count > FEW_ARGUMENTS)
+        return launch_many(&plan);
+    struct ferryi_access accesses[2 * FEW_ARGUMENTS];
+    size_t indices[2 * FEW_ARGUMENTS];
+    plan.wanted = accesses;
+    plan.merged = accesses + FEW_ARGUMENTS;
+    plan.index = indices;
+    plan.group = indices + FEW_ARGUMENTS;
+    return launch(&plan);
+}

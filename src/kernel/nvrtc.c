@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/kernel/nvrtc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist since NVRTC 11.2. */
+typedef int nvrtc_result;
+typedef struct nvrtc_program_data *nvrtc_program;
+
+#define NVRTC_SUCCESS 0
+#define NVRTC_ERROR_OUT_OF_MEMORY 1
+
+/* name, parameters */
+#define NVRTC_FUNCTIONS(X)                                                                                                \
+    X(nvrtcVersion, (int *major, int *minor))                                                                             \
+    X(nvrtcGetNumSupportedArchs, (int *count))                                                                            \
+    X(nvrtcGetSupportedArchs, (int *architectures))                                                                       \
+    X(nvrtcCreateProgram, (nvrtc_program * out, const char *text, const char *name, int header_count,                     \
+                           const char *const *headers, const char *const *header_names))                                  \
+    X(nvrtcDestroyProgram, (nvrtc_program * program))                                                                     \
+    X(nvrtcCompileProgram, (nvrtc_program program, int option_count, const char *const *options))                         \
+    X(nvrtcGetPTXSize, (nvrtc_program program, size_t *size))                                                             \
+    X(nvrtcGetPTX, (nvrtc_program program, char *text))                                                                   \
+    X(nvrtcGetCUBINSize, (nvrtc_program program, size_t *size))                                                           \
+    X(nvrtcGetCUBIN, (nvrtc_program program, char *bytes))                                                                \
+    X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t *size))                                                      \
+    X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
+
+/* One library that was loaded; libraries are never closed. */
+struct nvrtc {
+    char *wanted; /* FERRY_NVRTC_LIBRARY at that time; NULL: by its usual names */
+    int version;  /* 10 * major + minor */
+    int *architectures, architecture_count; /* ascending */
+    const char *(*nvrtcGetErrorString)(nvrtc_result result);
+#define MEMBER(name, parameters) nvrtc_result(*name) parameters;
+    NVRTC_FUNCTIONS(MEMBER)
+#undef MEMBER
+    struct nvrtc *next;
+};
+
+static ferryi_mutex loaded_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct nvrtc *loaded;
+
+/* -- loading --------------------------------------------------------------------------------------- */
+
+static void
+nvrtc_free(struct nvrtc *nvrtc)
+{
+    if (!nvrtc)
+        return;
+    free(nvrtc->wanted);
+    free(nvrtc->architectures);
+    free(nvrtc);
+}
+
+static void *
+open_library(const char *wanted, char *reason, size_t reason_bytes)
+{
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
+    if (wanted)
+        return ferryi_library_open(wanted, reason, reason_bytes);
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof(names) / sizeof(names[0]); i++)
+        library = ferryi_library_open(names[i], reason, reason_bytes);
+    return library;
+}
+
+static const char *
+find_functions(void *library, struct nvrtc *nvrtc)
+{
+    const char *missing = NULL;
+    void *symbol;
+#define FIND(function, parameters)                           \
+    symbol = ferryi_library_symbol(library, #function);      \
+    if (!symbol)                                             \
+        missing = #function;                                 \
+    else                                                     \
+        memcpy(&nvrtc->function, &symbol, sizeof(symbol));
+    NVRTC_FUNCTIONS(FIND)
+    FIND(nvrtcGetErrorString, )
+#undef FIND
+    return missing;
+}
+
+static ferry_status
+learn_architectures(struct nvrtc *nvrtc)
+{
+    int major = 0, minor = 0, count = 0;
+    if (nvrtc->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS ||
+        count <= 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not tell its version and architectures");
+    nvrtc->version = 10 * major + minor;
+    nvrtc->architecture_count = count;
+    nvrtc->architectures = calloc((size_t)count, sizeof(int));
+    if (!nvrtc->architectures)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "load NVRTC: no memory for its %d architectures", count);
+    if (nvrtc->nvrtcGetSupportedArchs(nvrtc->architectures) != NVRTC_SUCCESS)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not tell its architectures");
+    return FERRY_OK;
+}
+
+static ferry_status
+load(const char *wanted, struct nvrtc **out)
+{
+    char reason[256] = "";
+    ferry_status status;
+    struct nvrtc *nvrtc = calloc(1, sizeof(*nvrtc));
+    if (!nvrtc || (wanted && !(nvrtc->wanted = strdup(wanted)))) {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "load NVRTC: no memory for its functions");
+        goto fail;
+    }
+    void *library = open_library(wanted, reason, sizeof(reason));
+    if (!library) {
+        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: %s", reason);
+        goto fail;
+    }
+    const char *missing = find_functions(library, nvrtc);
+    if (missing) {
+        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: it has no %s; 11.2 or newer is needed",
+                             missing);
+        goto fail;
+    }
+    status = learn_architectures(nvrtc);
+    if (status != FERRY_OK)
+        goto fail;
+    *out = nvrtc;
+    return FERRY_OK;
+
+fail:
+    nvrtc_free(nvrtc);
+    return status;
+}
+
+static bool
+same_wish(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Whoever compiles first loads; a library that could not be loaded is tried again. */
+static ferry_status
+get_nvrtc(struct nvrtc **out)
+{
+    const char *wanted = ferryi_getenv("FERRY_NVRTC_LIBRARY");
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&loaded_mutex);
+    struct nvrtc *nvrtc = loaded;
+    while (nvrtc && !same_wish(nvrtc->wanted, wanted))
+        nvrtc = nvrtc->next;
+    if (!nvrtc) {
+        status = load(wanted, &nvrtc);
+        if (status == FERRY_OK) {
+            nvrtc->next = loaded;
+            loaded = nvrtc;
+        }
+    }
+    ferryi_mutex_unlock(&loaded_mutex);
+    if (status == FERRY_OK)
+        *out = nvrtc;
+    return status;
+}
+
+/* -- options --------------------------------------------------------------------------------------- */
+
+static bool
+names_architecture(const char *option)
+{
+    return strncmp(option, "--gpu-architecture", 18) == 0 || strncmp(option, "-arch", 5) == 0;
+}
+
+static bool
+user_chose_architecture(const struct ferryi_nvrtc_source *source)
+{
+    for (size_t i = 0; i < source->option_count; i++)
+        if (names_architecture(source->options[i]))
+            return true;
+    return false;
+}
+
+/* `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows below. */
+static ferry_status
+choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text, size_t text_bytes)
+{
+    int best = 0;
+    for (int i = 0; i < nvrtc->architecture_count; i++)
+        if (nvrtc->architectures[i] <= source->architecture)
+            best = nvrtc->architectures[i];
+    if (best == 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "compile kernel \"%s\": NVRTC %d.%d knows no compute capability below %d.%d, and this is %d.%d",
+                           source->name, nvrtc->version / 10, nvrtc->version % 10, nvrtc->architectures[0] / 10,
+                           nvrtc->architectures[0] % 10, source->architecture / 10, source->architecture % 10);
+    bool exact = best == source->architecture && !source->portable;
+    snprintf(text, text_bytes, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
+    return FERRY_OK;
+}
+
+/* -- the log --------------------------------------------------------------------------------------- */
+
+/* The compiler's words, or NULL when there are none. The caller frees them. */
+static char *
+program_log(const struct nvrtc *nvrtc, nvrtc_program program)
+{
+    size_t size = 0;
+    if (nvrtc->nvrtcGetProgramLogSize(program, &size) != NVRTC_SUCCESS || size <= 1)
+        return NULL;
+    char *text = malloc(size + 1);
+    if (!text || nvrtc->nvrtcGetProgramLog(program, text) != NVRTC_SUCCESS) {
+        free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    for (size_t length = strlen(text); length > 0 && text[length - 1] == '\n'; length--)
+        text[length - 1] = 0;
+    return text;
+}
+
+/* A log message is one line; the sentence of a failure holds only the beginning of a long log. */
+static void
+tell_log(const struct ferryi_log *log, const char *name, const char *text)
+{
+    while (text && *text) {
+        size_t length = strcspn(text, "\n");
+        if (length > 0)
+            ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": %.*s", name, (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static ferry_status
+compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result result, const char *architecture,
+               const struct ferryi_nvrtc_source *source, const struct ferryi_log *log)
+{
+    char *text = program_log(nvrtc, program);
+    tell_log(log, source->name, text);
+    ferry_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
+    ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name, architecture,
+                nvrtc->nvrtcGetErrorString(result), text ? ":\n" : "", text ? text : "");
+    free(text);
+    return status;
+}
+
+/* -- compiling ------------------------------------------------------------------------------------- */
+
+static ferry_status
+call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc_result result)
+{
+    ferry_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
+    return ferryi_fail(status, "compile kernel \"%s\": %s: %s", name, call, nvrtc->nvrtcGetErrorString(result));
+}
+
+/* The cubin where one was made, else the PTX. */
+static ferry_status
+take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name, struct ferryi_nvrtc_image *out)
+{
+    size_t size = 0;
+    bool binary = nvrtc->nvrtcGetCUBINSize(program, &size) == NVRTC_SUCCESS && size > 0;
+    nvrtc_result result = binary ? NVRTC_SUCCESS : nvrtc->nvrtcGetPTXSize(program, &size);
+    if (result != NVRTC_SUCCESS)
+        return call_failed(nvrtc, name, "nvrtcGetPTXSize", result);
+    char *bytes = malloc(size + 1);
+    if (!bytes)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compile kernel \"%s\": no memory for %zu bytes of code", name, size);
+    bytes[size] = 0;
+    result = binary ? nvrtc->nvrtcGetCUBIN(program, bytes) : nvrtc->nvrtcGetPTX(program, bytes);
+    if (result != NVRTC_SUCCESS) {
+        free(bytes);
+        return call_failed(nvrtc, name, binary ? "nvrtcGetCUBIN" : "nvrtcGetPTX", result);
+    }
+    *out = (struct ferryi_nvrtc_image){bytes, size};
+    return FERRY_OK;
+}
+
+static ferry_status
+run_compiler(const struct nvrtc *nvrtc, nvrtc_program program, const struct ferryi_nvrtc_source *source,
+             const struct ferryi_log *log)
+{
+    char architecture[48] = "the architecture of its options";
+    const char **options = calloc(source->option_count + 1, sizeof(*options));
+    if (!options)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compile kernel \"%s\": no memory for %zu options", source->name,
+                           source->option_count);
+    size_t count = 0;
+    ferry_status status = FERRY_OK;
+    if (!user_chose_architecture(source)) {
+        status = choose_architecture(nvrtc, source, architecture, sizeof(architecture));
+        options[count++] = architecture;
+    }
+    for (size_t i = 0; i < source->option_count; i++)
+        options[count++] = source->options[i];
+    if (status == FERRY_OK) {
+        nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
+        if (result != NVRTC_SUCCESS)
+            status = compile_failed(nvrtc, program, result, architecture, source, log);
+    }
+    free(options);
+    return status;
+}
+
+ferry_status
+ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log, struct ferryi_nvrtc_image *out)
+{
+    struct nvrtc *nvrtc;
+    ferry_status status = get_nvrtc(&nvrtc);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "compile kernel \"%s\"", source->name);
+    char file[128];
+    snprintf(file, sizeof(file), "%s.cu", source->name);
+    nvrtc_program program = NULL;
+    nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, source->text, file, 0, NULL, NULL);
+    if (result != NVRTC_SUCCESS)
+        return call_failed(nvrtc, source->name, "nvrtcCreateProgram", result);
+    status = run_compiler(nvrtc, program, source, log);
+    if (status == FERRY_OK) {
+        char *warnings = program_log(nvrtc, program);
+        tell_log(log, source->name, warnings);
+        free(warnings);
+        status = take_image(nvrtc, program, source->name, out);
+    }
+    nvrtc->nvrtcDestroyProgram(&program);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_NVRTC_H
+#define FERRYI_NVRTC_H
+
+/*
+ * NVRTC, NVIDIA's run-time compiler, loaded when it is first needed: by the names that its releases have, or from
+ * FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in source never loads it.
+ */
+
+#include "src/base/base.h"
+
+struct ferryi_nvrtc_source {
+    const char *name; /* of the kernel, for messages */
+    const char *text;
+    const char *const *options;
+    size_t option_count;
+    int architecture; /* 10 * major + minor */
+    bool portable;    /* PTX is wanted even where NVRTC could make code for the architecture itself */
+};
+
+/* What came out: a cubin, or PTX with its NUL. The caller frees `bytes`. */
+struct ferryi_nvrtc_image {
+    void *bytes;
+    size_t size;
+};
+
+/*
+ * Compile for an architecture; for one that is newer than this NVRTC knows, PTX that the driver translates.
+ * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the sentence (and in `log`, line by line); FERRY_ERROR_UNSUPPORTED (no
+ *         NVRTC, an architecture that it dropped); FERRY_ERROR_OUT_OF_MEMORY.
+ */
+ferry_status ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log,
+                                  struct ferryi_nvrtc_image *out);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/device/stream.h"
+#include "src/pool/slab.h"
+
+/* -- create and destroy ---------------------------------------------------------------------------- */
+
+static void
+lists_init(ferry_pool *pool)
+{
+    ferryi_link_init(&pool->slabs);
+    ferryi_link_init(&pool->empties);
+    ferryi_link_init(&pool->retired_single);
+    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++) {
+        ferryi_link_init(&pool->classes[i].ready);
+        ferryi_link_init(&pool->classes[i].pending);
+        ferryi_link_init(&pool->classes[i].room);
+        ferryi_link_init(&pool->classes[i].retired);
+    }
+}
+
+ferry_status
+ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
+{
+    ferry_pool *pool = calloc(1, sizeof(*pool));
+    char *name = strdup(config->name ? config->name : "memory");
+    if (!pool || !name) {
+        free(pool);
+        free(name);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool of %s: no host memory", config->name ? config->name : "memory");
+    }
+
+    pool->config = *config;
+    pool->config.name = pool->name = name;
+    if (pool->config.backend.align == 0)
+        pool->config.backend.align = FERRYI_POOL_ALIGN;
+    assert(ferryi_is_power_of_two(pool->config.backend.align) && pool->config.backend.align >= FERRYI_POOL_ALIGN);
+    lists_init(pool);
+    ferryi_mutex_init(&pool->mutex);
+    ferryi_cond_init(&pool->settled);
+    *out = pool;
+    return FERRY_OK;
+}
+
+static void
+free_slabs(ferry_pool *pool)
+{
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
+        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+        if (slab->bytes > 0 && backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
+            ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
+                       ferry_last_error());
+    }
+}
+
+void
+ferryi_pool_destroy(ferry_pool **pool_address)
+{
+    ferry_pool *pool = *pool_address;
+    if (!pool)
+        return;
+    *pool_address = NULL;
+#ifdef FERRYI_DEBUG_CHECKS
+    assert(ferryi_pool_check(pool));
+#endif
+    if (pool->live_blocks > 0)
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %zu bytes are still held, and freed now",
+                   pool->name, (unsigned long long)pool->live_blocks, pool->live_bytes);
+    free_slabs(pool);
+    ferryi_slab_records_free(pool);
+    ferryi_cond_destroy(&pool->settled);
+    ferryi_mutex_destroy(&pool->mutex);
+    free(pool->name);
+    free(pool);
+}
+
+ferry_context *
+ferryi_pool_context(const ferry_pool *pool)
+{
+    return pool->config.context;
+}
+
+/* -- give ------------------------------------------------------------------------------------------ */
+
+/*
+ * Does `stamp` leave out what was pending when the holder took the block? The lane it was taken on is ordered after that, and so are its later uses; another
+ * lane need not be.
+ */
+static bool
+leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_stamp stamp)
+{
+    unsigned number = ferryi_stamp_number(stamp);
+    if (ferryi_stamp_is_done(pool->config.order, block->stamp))
+        return false;
+    return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
+}
+
+/* A moving block becomes idle; the memory of one of zero bytes is none, so only its record is kept. */
+static void
+put_back(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
+{
+    struct ferryi_slab *slab = block->slab;
+    ferryi_block_put(pool, block, stamp);
+    if (slab->bytes == 0) {
+        ferryi_slab_detach(pool, slab);
+        ferryi_slab_retire(pool, slab);
+    }
+}
+
+/* False when the block is not live. */
+static bool
+give_block(ferry_block *block, ferryi_stamp stamp)
+{
+    ferry_pool *pool = block->pool;
+
+    ferryi_mutex_lock(&pool->mutex);
+    bool live = block->state == FERRYI_BLOCK_LIVE;
+    if (live) {
+        ferryi_block_uncommit(pool, block);
+        bool join = leaves_out(pool, block, stamp);
+        if (join && stamp == 0) {
+            stamp = block->stamp;
+        } else if (join) {
+            ferryi_mutex_unlock(&pool->mutex);
+            stamp = ferryi_stamps_join(pool->config.order, stamp, UINT64_C(1) << ferryi_stamp_number(block->stamp));
+            ferryi_mutex_lock(&pool->mutex);
+        }
+        put_back(pool, block, stamp);
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    return live;
+}
+
+void
+ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
+{
+    if (block && !give_block(block, stamp))
+        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not held by anybody", (void *)block,
+                   block->pool->name);
+}
+
+/* -- the public calls ------------------------------------------------------------------------------ */
+
+static ferry_status
+check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
+{
+    if (stream && ferryi_stream_context(stream) != pool->config.context)
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    void *pointer;
+    if (!pool || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
+    ferry_status status = check_stream(pool, stream, "take memory from");
+    if (status != FERRY_OK)
+        return status;
+    return ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
+}
+
+void *
+ferry_block_pointer(const ferry_block *block)
+{
+    return block ? block->pointer : NULL;
+}
+
+size_t
+ferry_block_bytes(const ferry_block *block)
+{
+    return block ? block->bytes : 0;
+}
+
+/* Nothing can use the block any more after the device was waited for, or is lost; only a stream being captured keeps it. */
+static ferry_status
+note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_stamp *out)
+{
+    *out = 0;
+    if (!stream)
+        return FERRY_OK;
+    ferry_status status = ferryi_lane_note(ferryi_stream_lane(stream), ferryi_thread_id(), out);
+    if (status == FERRY_OK || status == FERRY_ERROR_UNSUPPORTED)
+        return status;
+    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give a block back to %s: %s", pool->name, ferry_last_error());
+    *out = 0;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+{
+    if (!block_address)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give a block back: block is NULL");
+    ferry_block *block = *block_address;
+    if (!block)
+        return FERRY_OK;
+
+    ferryi_stamp stamp;
+    ferry_status status = check_stream(block->pool, stream, "give a block back to");
+    if (status == FERRY_OK)
+        status = note_use(block->pool, stream, &stamp);
+    if (status != FERRY_OK)
+        return status;
+    if (!give_block(block, stamp))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
+                           (void *)block, block->bytes, block->pool->name);
+    *block_address = NULL;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
+{
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL", keep_bytes);
+    ferryi_pool_trim(pool, keep_bytes);
+    return FERRY_OK;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/transfer/run.h"
+
+/* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
+#define DIRECT_PART ((size_t)4 << 20)
+/* Parts of a stoppable direct transfer that may be queued at once. */
+#define DIRECT_WINDOW 2
+
+static const struct ferryi_transfer_job nobody = {.buffer = "", .reason = ""};
+
+/* -- life ------------------------------------------------------------------------------------------ */
+
+bool
+ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b)
+{
+    return strcmp(a->kind, b->kind) == 0;
+}
+
+static uint32_t
+find_reachable(const ferryi_engine *engine, int target)
+{
+    uint32_t set = 0;
+    for (int source = 1; source <= engine->config.count; source++) {
+        const ferryi_device *to = engine->devices[target], *from = engine->devices[source];
+        if (source != target && (to->capabilities & FERRY_CAN_PEER) && ferryi_engine_same_kind(to, from))
+            set |= (uint32_t)1 << source;
+    }
+    return set;
+}
+
+ferry_status
+ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out)
+{
+    assert(config->count >= 0 && config->count <= FERRYI_DEVICES_MAX);
+    ferryi_engine *engine = calloc(1, sizeof(*engine));
+    if (!engine)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make the transfer engine: %zu bytes", sizeof(*engine));
+    engine->config = *config;
+    for (int place = 1; place <= config->count; place++)
+        engine->devices[place] = config->devices[place];
+    engine->config.devices = engine->devices;
+    for (int place = 1; place <= config->count; place++) {
+        struct ferryi_port *port = &engine->ports[place];
+        ferryi_mutex_init(&port->mutex);
+        ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, config->chunk_count, config->log);
+        atomic_init(&port->reachable, find_reachable(engine, place));
+    }
+    *out = engine;
+    return FERRY_OK;
+}
+
+void
+ferryi_engine_destroy(ferryi_engine **engine)
+{
+    if (!*engine)
+        return;
+    for (int place = 1; place <= (*engine)->config.count; place++) {
+        struct ferryi_port *port = &(*engine)->ports[place];
+        ferryi_ring_clear(&port->ring);
+        if (port->in)
+            ferryi_lane_retire(port->in);
+        if (port->out)
+            ferryi_lane_retire(port->out);
+        ferryi_mutex_destroy(&port->mutex);
+    }
+    free(*engine);
+    *engine = NULL;
+}
+
+bool
+ferryi_engine_is_host(const ferryi_engine *engine, int place)
+{
+    return place == FERRY_PLACE_HOST || (engine->devices[place]->capabilities & FERRYI_DEVICE_COHERENT);
+}
+
+struct ferryi_ring *
+ferryi_engine_ring(ferryi_engine *engine, int place)
+{
+    return &engine->ports[place].ring;
+}
+
+ferry_status
+ferryi_engine_open_lane(ferryi_engine *engine, int place, bool out_of, ferryi_lane **out)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    ferryi_lane **lane = out_of ? &port->out : &port->in;
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&port->mutex);
+    if (!*lane)
+        status = ferryi_lane_open(engine->config.order, engine->devices[place], place, NULL, true, lane);
+    if (status == FERRY_OK)
+        *out = *lane;
+    ferryi_mutex_unlock(&port->mutex);
+    return status;
+}
+
+ferry_status
+ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out)
+{
+    bool to_host = ferryi_engine_is_host(engine, target_place);
+    if (to_host && ferryi_engine_is_host(engine, source_place)) {
+        *out = NULL;
+        return FERRY_OK;
+    }
+    return ferryi_engine_open_lane(engine, to_host ? source_place : target_place, to_host, out);
+}
+
+uint32_t
+ferryi_engine_reachable(const ferryi_engine *engine, int target_place)
+{
+    if (ferryi_engine_is_host(engine, target_place))
+        return (((uint32_t)1 << engine->config.count) - 1) << 1;
+    return atomic_load_explicit(&engine->ports[target_place].reachable, memory_order_relaxed);
+}
+
+/* -- counts ---------------------------------------------------------------------------------------- */
+
+static ferry_transfer_count
+read_counter(struct ferryi_counter *counter)
+{
+    return (ferry_transfer_count){
+        .copies = atomic_load_explicit(&counter->copies, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&counter->bytes, memory_order_relaxed),
+    };
+}
+
+void
+ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
+{
+    *out = (ferry_transfer_stats){
+        .upload = read_counter(&engine->directions[FERRY_DIRECTION_UPLOAD]),
+        .download = read_counter(&engine->directions[FERRY_DIRECTION_DOWNLOAD]),
+        .device = read_counter(&engine->directions[FERRY_DIRECTION_DEVICE]),
+        .peer = read_counter(&engine->directions[FERRY_DIRECTION_PEER]),
+        .host = read_counter(&engine->directions[FERRY_DIRECTION_HOST]),
+        .fill = read_counter(&engine->directions[FERRY_DIRECTION_FILL]),
+        .direct = read_counter(&engine->direct),
+        .staged = read_counter(&engine->staged),
+    };
+}
+
+/* -- host to host ---------------------------------------------------------------------------------- */
+
+/* The host reads and writes the memory now: what the lane was ordered after must be over. */
+static ferry_status
+wait_for_lane(const struct ferryi_run *run)
+{
+    return run->lane ? FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native) : FERRY_OK;
+}
+
+static bool
+overlap(const char *a, const char *b, size_t bytes)
+{
+    return (uintptr_t)a < (uintptr_t)b + bytes && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+static ferry_status
+copy_on_host(struct ferryi_run *run, char *target, const char *source)
+{
+    ferry_status status = wait_for_lane(run);
+    if (status == FERRY_OK && overlap(target, source, run->bytes)) {
+        /* In parts, the later ones would read what the earlier ones wrote. */
+        memmove(target, source, run->bytes);
+        ferryi_run_arrived(run, run->bytes);
+        return ferryi_run_progress(run);
+    }
+    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t bytes = ferryi_run_part(run, run->done, largest, 1);
+        memcpy(target + run->done, source + run->done, bytes);
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+static ferry_status
+transform_on_host(struct ferryi_run *run, char *target, const char *source, const struct ferryi_transform *transform)
+{
+    ferry_status status = wait_for_lane(run);
+    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
+        size_t first = run->done / transform->target_bytes;
+        transform->run(target + run->done, source + first * transform->source_bytes, bytes / transform->target_bytes,
+                       transform->user);
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+/* -- direct: nothing but driver calls -------------------------------------------------------------- */
+
+static ferry_status
+submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
+{
+    ferryi_device *device = run->lane->device;
+    void *stream = run->lane->native;
+    switch (run->direction) {
+    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, target, source, bytes, stream);
+    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, target, source, bytes, stream);
+    case FERRY_DIRECTION_PEER:
+        return FERRYI_CALL(device, copy_peer, target, run->engine->devices[run->source_place], source, bytes, stream);
+    default: return FERRYI_CALL(device, copy_device, target, source, bytes, stream);
+    }
+}
+
+static ferry_status
+submit_next(struct ferryi_run *run, char *target, const char *source, size_t bytes)
+{
+    ferry_status status = submit(run, target + run->done, source + run->done, bytes);
+    if (status == FERRY_OK) {
+        run->queued = true;
+        ferryi_run_arrived(run, bytes);
+    }
+    return status;
+}
+
+/* Part by part, so that the caller sees how far the device is and can stop: DIRECT_WINDOW parts are queued at once. */
+static ferry_status
+copy_direct_watched(struct ferryi_run *run, char *target, const char *source, size_t largest)
+{
+    ferryi_device *device = run->lane->device;
+    void *events[DIRECT_WINDOW] = {NULL};
+    ferry_status status = FERRY_OK;
+    for (size_t part = 0; status == FERRY_OK && run->done < run->bytes; part++) {
+        void **event = &events[part % DIRECT_WINDOW];
+        status = *event ? FERRYI_CALL(device, event_synchronize, *event) : FERRYI_CALL(device, event_create, event);
+        if (status == FERRY_OK)
+            status = submit_next(run, target, source, ferryi_run_part(run, run->done, largest, 1));
+        if (status == FERRY_OK)
+            status = FERRYI_CALL(device, event_record, *event, run->lane->native);
+        if (status == FERRY_OK)
+            status = ferryi_run_progress(run);
+    }
+    for (size_t i = 0; i < DIRECT_WINDOW; i++) {
+        if (events[i])
+            ferryi_run_drop_event(run, device, events[i]);
+    }
+    return status;
+}
+
+static ferry_status
+copy_direct(struct ferryi_run *run, char *target, const char *source)
+{
+    const ferry_transfer_options *options = run->job->options;
+    size_t largest = run->bytes;
+    if (options && options->keep_going)
+        largest = options->chunk_bytes ? options->chunk_bytes : run->engine->config.chunk_bytes;
+    else if (ferryi_run_is_watched(run))
+        largest = ferryi_max_size(run->engine->config.chunk_bytes, DIRECT_PART);
+    if (largest < run->bytes)
+        return copy_direct_watched(run, target, source, largest);
+    ferry_status status = submit_next(run, target, source, run->bytes);
+    return status == FERRY_OK ? ferryi_run_progress(run) : status;
+}
+
+/* -- which way ------------------------------------------------------------------------------------- */
+
+static ferry_status
+copy_peer(struct ferryi_run *run, char *target, const char *source)
+{
+    ferryi_engine *engine = run->engine;
+    struct ferryi_port *port = &engine->ports[run->target_place];
+    uint32_t bit = (uint32_t)1 << run->source_place;
+    if (atomic_load_explicit(&port->reachable, memory_order_relaxed) & bit) {
+        ferry_status status = copy_direct(run, target, source);
+        if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
+            return status;
+        /* The device cannot reach that one after all: remember it. */
+        atomic_fetch_and_explicit(&port->reachable, ~bit, memory_order_relaxed);
+    }
+    run->staged = true;
+    ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
+    return status == FERRY_OK ? ferryi_staged_peer(run, &port->ring, target, source) : status;
+}
+
+static struct ferryi_run
+make_run(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
+         const struct ferryi_transfer_job *job)
+{
+    struct ferryi_run run = {.engine = engine,
+                             .job = job ? job : &nobody,
+                             .target_place = target_place,
+                             .source_place = source_place,
+                             .lane = lane,
+                             .bytes = bytes};
+    bool to_host = ferryi_engine_is_host(engine, target_place), from_host = ferryi_engine_is_host(engine, source_place);
+    if (to_host && from_host)
+        run.direction = FERRY_DIRECTION_HOST;
+    else if (to_host)
+        run.direction = FERRY_DIRECTION_DOWNLOAD;
+    else if (from_host)
+        run.direction = FERRY_DIRECTION_UPLOAD;
+    else
+        run.direction = target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
+    assert(run.direction == FERRY_DIRECTION_HOST || lane);
+    return run;
+}
+
+static ferry_status
+copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory source)
+{
+    switch (run->direction) {
+    case FERRY_DIRECTION_HOST: return copy_on_host(run, target.pointer, source.pointer);
+    case FERRY_DIRECTION_PEER: return copy_peer(run, target.pointer, source.pointer);
+    case FERRY_DIRECTION_UPLOAD:
+        run->staged = !source.pinned;
+        if (run->staged)
+            return ferryi_staged_upload(run, ferryi_engine_ring(run->engine, target.place), target.pointer, source.pointer,
+                                        NULL);
+        break;
+    case FERRY_DIRECTION_DOWNLOAD:
+        run->staged = !target.pinned;
+        if (run->staged)
+            return ferryi_staged_download(run, ferryi_engine_ring(run->engine, source.place), target.pointer,
+                                          source.pointer, NULL);
+        break;
+    default: break;
+    }
+    return copy_direct(run, target.pointer, source.pointer);
+}
+
+ferry_status
+ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
+                   ferryi_lane *lane, const struct ferryi_transfer_job *job)
+{
+    if (bytes == 0)
+        return FERRY_OK;
+    struct ferryi_run run = make_run(engine, target.place, source.place, bytes, lane, job);
+    ferry_status status = ferryi_run_begin(&run);
+    if (status == FERRY_OK)
+        status = copy(&run, target, source);
+    return ferryi_run_end(&run, status);
+}
+
+ferry_status
+ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
+                               const struct ferryi_transform *transform, ferryi_lane *lane,
+                               const struct ferryi_transfer_job *job)
+{
+    if (count == 0)
+        return FERRY_OK;
+    struct ferryi_run run = make_run(engine, target.place, source.place, 0, lane, job);
+    assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
+    bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
+    if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes, &run.bytes))
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "copy %zu elements of %zu bytes: more than size_t holds", count,
+                           down ? transform->source_bytes : transform->target_bytes);
+    ferry_status status = ferryi_run_begin(&run);
+    if (status == FERRY_OK && run.direction == FERRY_DIRECTION_HOST) {
+        status = transform_on_host(&run, target.pointer, source.pointer, transform);
+    } else if (status == FERRY_OK) {
+        struct ferryi_ring *ring = ferryi_engine_ring(engine, down ? source.place : target.place);
+        run.staged = true;
+        status = down ? ferryi_staged_download(&run, ring, target.pointer, source.pointer, transform)
+                      : ferryi_staged_upload(&run, ring, target.pointer, source.pointer, transform);
+    }
+    return ferryi_run_end(&run, status);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_ENGINE_H
+#define FERRYI_ENGINE_H
+
+/*
+ * The transfer engine: moves bytes between memories of places. It knows no buffers, no maps and no conflicts.
+ *
+ * Each device has two lanes of the engine's own: `in` for what is written into it (uploads, peer copies, copies inside, fills) and `out` for
+ * what leaves it, so that both directions overlap. The caller orders the lane it passes after earlier uses of both memories, calls the
+ * engine, and afterwards notes the uses on that lane.
+ *
+ * Pinned host memory goes straight to the copy engine. Pageable memory goes through the device's staging ring of pinned chunks: an upload
+ * returns when the last byte has been staged; a download returns when the last byte has arrived. Host to host is memcpy. Pageable
+ * memory is never handed to an asynchronous driver call.
+ *
+ * Every transfer is counted by direction and path, and told to the trace callback. No lock is held during a copy, a wait or a callback:
+ * a transfer owns the chunks of a ring that it has in flight, and several transfers share one (ring.h). When a transfer fails, what it had
+ * queued has been waited for.
+ */
+
+#include <ferry/buffer.h>
+#include <ferry/context.h>
+
+#include "src/base/base.h"
+#include "src/device/lane.h"
+
+typedef struct ferryi_engine ferryi_engine;
+
+/* One side of a transfer. */
+struct ferryi_memory {
+    int place;      /* 0 host */
+    void *pointer;
+    bool pinned;    /* host memory that the copy engine may use directly */
+};
+
+/* Who asks, for traces, progress and cancelling. */
+struct ferryi_transfer_job {
+    const char *buffer;                    /* its name or "" */
+    const char *reason;
+    const ferry_transfer_options *options; /* or NULL */
+    const atomic_bool *cancelled;          /* or NULL */
+    size_t done_before, total;             /* for progress over several transfers; total 0: this one's bytes */
+    bool foreign_source, foreign_target;   /* the caller's own memory: place -1 in traces */
+    /* Called after each part that was submitted (an upload) or arrived (a download), with how many bytes of this transfer that makes so far; may be NULL. */
+    void (*part_done)(size_t bytes_so_far, void *user);
+    void *user;
+};
+
+/* A function that makes target bytes out of source bytes on the host, chunk by chunk: conversions. */
+struct ferryi_transform {
+    void (*run)(void *target, const void *source, size_t count, const void *user);
+    size_t source_bytes, target_bytes; /* of one element */
+    const void *user;
+};
+
+struct ferryi_engine_config {
+    ferryi_device **devices; /* [1..count] by place; index 0 unused */
+    int count;
+    ferryi_order *order;
+    const struct ferryi_log *log;
+    size_t chunk_bytes, chunk_count; /* of a ring */
+    ferry_trace_callback *trace;
+    void *trace_user;
+};
+
+ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
+void ferryi_engine_destroy(ferryi_engine **engine);
+
+/* The lane that a transfer between these places should use: the target device's `in`, or for downloads the source device's `out`. NULL for host to host. */
+ferry_status ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out);
+
+/*
+ * Copy. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
+ * except on the host, where it is memmove. Places that cannot reach each other go through the host's ring.
+ * @return FERRY_OK, FERRY_ERROR_CANCELLED (by options or flag; the message says how many bytes arrived), or the device's status
+ */
+ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
+                                ferryi_lane *lane, const struct ferryi_transfer_job *job);
+
+/* As copy, with `count` elements transformed on the host between the two; at least one side is the host. Bytes in counts and progress are
+ * those that cross: the target's, or for a download the source's. UNSUPPORTED for one element larger than a staging chunk. */
+ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
+                                            const struct ferryi_transform *transform, ferryi_lane *lane,
+                                            const struct ferryi_transfer_job *job);
+
+/* Repeat `element_bytes` of pattern over `bytes`, a multiple. On a device any element size works: patterns of 1, 2 and 4 bytes are filled, others written once and doubled. */
+ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
+                                size_t element_bytes, ferryi_lane *lane, const struct ferryi_transfer_job *job);
+
+/* True when `target_place` can copy from `source_place` directly. The set of such places for one target. */
+uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
+
+void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out); /* all but device_calls */
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <string.h>
+
+#include "src/transfer/run.h"
+
+/* What is written once before it is copied on: small enough to stay in the first-level cache. */
+#define SEED_BYTES 4096
+
+struct pattern {
+    const unsigned char *bytes;
+    size_t count; /* of bytes */
+};
+
+/* The shortest of 1, 2 and 4 bytes that gives the same when repeated, or the pattern itself. */
+static struct pattern
+reduce(const void *bytes, size_t count)
+{
+    for (size_t shorter = 1; shorter <= 4 && shorter < count; shorter *= 2) {
+        if (count % shorter == 0 && memcmp(bytes, (const char *)bytes + shorter, count - shorter) == 0)
+            return (struct pattern){bytes, shorter};
+    }
+    return (struct pattern){bytes, count};
+}
+
+/* Repeat the pattern over `bytes`, a multiple of it. */
+static void
+repeat(char *target, struct pattern pattern, size_t bytes)
+{
+    if (pattern.count == 1) {
+        memset(target, pattern.bytes[0], bytes);
+        return;
+    }
+    memcpy(target, pattern.bytes, pattern.count);
+    for (size_t done = pattern.count; done < bytes;) {
+        size_t part = ferryi_min_size(done, bytes - done);
+        memcpy(target + done, target, part);
+        done += part;
+    }
+}
+
+static size_t
+whole_patterns(size_t bytes, struct pattern pattern)
+{
+    return ferryi_max_size(bytes / pattern.count * pattern.count, pattern.count);
+}
+
+static ferry_status
+fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
+{
+    ferry_status status = FERRY_OK;
+    if (run->lane)
+        status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
+    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
+        repeat(target + run->done, pattern, bytes);
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+/* The device's own fill, for patterns that it knows. */
+static ferry_status
+fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
+{
+    ferryi_lane *lane = run->lane;
+    uint32_t word = pattern.bytes[0];
+    uint16_t half;
+    if (pattern.count == 2) {
+        memcpy(&half, pattern.bytes, sizeof(half));
+        word = half;
+    } else if (pattern.count == 4) {
+        memcpy(&word, pattern.bytes, sizeof(word));
+    }
+    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    ferry_status status = FERRY_OK;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
+        status = FERRYI_CALL(lane->device, fill, target + run->done, word, pattern.count, bytes / pattern.count,
+                             lane->native);
+        if (status != FERRY_OK)
+            break;
+        run->queued = true;
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+/* Write the first elements through the ring. The upload is part of the fill and not counted for itself. */
+static ferry_status
+write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
+{
+    char seed[SEED_BYTES];
+    const void *source = pattern.bytes;
+    struct ferryi_transfer_job job = {.cancelled = run->job->cancelled};
+    struct ferryi_run upload = *run;
+    upload.job = &job;
+    upload.direction = FERRY_DIRECTION_UPLOAD;
+    upload.bytes = ferryi_min_size(whole_patterns(SEED_BYTES, pattern), run->bytes);
+    if (upload.bytes <= sizeof(seed)) {
+        repeat(seed, pattern, upload.bytes);
+        source = seed;
+    }
+    ferry_status status =
+        ferryi_staged_upload(&upload, ferryi_engine_ring(run->engine, run->target_place), target, source, NULL);
+    run->queued |= upload.queued;
+    if (upload.done > 0)
+        ferryi_run_arrived(run, upload.done);
+    return status;
+}
+
+/* Write the first elements, then copy what is there behind itself: each copy doubles it. */
+static ferry_status
+fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
+{
+    ferryi_lane *lane = run->lane;
+    ferry_status status = write_seed(run, target, pattern);
+    if (status == FERRY_OK)
+        status = ferryi_run_progress(run);
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t largest = run->done;
+        if (ferryi_run_is_watched(run))
+            largest = ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
+        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
+        status = FERRYI_CALL(lane->device, copy_device, target + run->done, target, bytes, lane->native);
+        if (status != FERRY_OK)
+            break;
+        run->queued = true;
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+static ferry_status
+fill(struct ferryi_run *run, char *target, struct pattern pattern)
+{
+    if (ferryi_engine_is_host(run->engine, run->target_place))
+        return fill_host(run, target, pattern);
+    bool known = pattern.count == 1 || pattern.count == 2 || pattern.count == 4;
+    if (known && (uintptr_t)target % pattern.count == 0)
+        return fill_pattern(run, target, pattern);
+    return fill_doubling(run, target, pattern);
+}
+
+ferry_status
+ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
+                   size_t element_bytes, ferryi_lane *lane, const struct ferryi_transfer_job *job)
+{
+    static const struct ferryi_transfer_job nobody = {.buffer = "", .reason = ""};
+    assert(element_bytes > 0 && bytes % element_bytes == 0);
+    if (bytes == 0)
+        return FERRY_OK;
+    struct ferryi_run run = {.engine = engine,
+                             .job = job ? job : &nobody,
+                             .direction = FERRY_DIRECTION_FILL,
+                             .target_place = target.place,
+                             .source_place = -1,
+                             .lane = lane,
+                             .bytes = bytes};
+    assert(lane || ferryi_engine_is_host(engine, target.place));
+    ferry_status status = ferryi_run_begin(&run);
+    if (status == FERRY_OK)
+        status = fill(&run, target.pointer, reduce(pattern, element_bytes));
+    return ferryi_run_end(&run, status);
+}

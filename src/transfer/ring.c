@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/ring.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void
+ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, size_t chunk_bytes, size_t chunk_count,
+                 const struct ferryi_log *log)
+{
+    assert(chunk_bytes > 0 && chunk_count > 0);
+    *ring = (struct ferryi_ring){
+        .devices = devices, .log = log, .place = place, .chunk_bytes = chunk_bytes, .chunk_count = chunk_count};
+    ring->last = &ring->first;
+    ferryi_mutex_init(&ring->mutex);
+    ferryi_cond_init(&ring->given);
+}
+
+static void
+chunk_destroy(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+{
+    for (int place = 1; place <= FERRYI_DEVICES_MAX; place++) {
+        if (chunk->events[place] && FERRYI_CALL(ring->devices[place], event_destroy, chunk->events[place]) != FERRY_OK)
+            ferryi_log(ring->log, FERRY_LOG_ERROR, "give back an event of a staging chunk: %s", ferry_last_error());
+    }
+    if (FERRYI_CALL(ring->devices[ring->place], memory_free, FERRY_MEMORY_PINNED, chunk->memory) != FERRY_OK)
+        ferryi_log(ring->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s", ring->chunk_bytes,
+                   ferry_last_error());
+    free(chunk);
+}
+
+void
+ferryi_ring_clear(struct ferryi_ring *ring)
+{
+    while (ring->first) {
+        struct ferryi_chunk *chunk = ring->first;
+        ring->first = chunk->next;
+        if (ferryi_chunk_wait(ring, chunk) != FERRY_OK)
+            ferryi_log(ring->log, FERRY_LOG_ERROR, "wait for a staging chunk before it is given back: %s",
+                       ferry_last_error());
+        chunk_destroy(ring, chunk);
+    }
+    ring->last = &ring->first;
+    ferryi_cond_destroy(&ring->given);
+    ferryi_mutex_destroy(&ring->mutex);
+}
+
+static ferry_status
+chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
+{
+    struct ferryi_chunk *chunk = calloc(1, sizeof(*chunk));
+    if (!chunk)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a staging chunk: no memory for its description");
+    ferry_status status =
+        FERRYI_CALL(ring->devices[ring->place], memory_alloc, FERRY_MEMORY_PINNED, ring->chunk_bytes, &chunk->memory);
+    if (status != FERRY_OK) {
+        free(chunk);
+        return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
+    }
+    *out = chunk;
+    return FERRY_OK;
+}
+
+/* Take the first chunk that nobody's work uses or, if there is none and `any`, the one that was given back first. */
+static struct ferryi_chunk *
+unlink_free(struct ferryi_ring *ring, bool any)
+{
+    struct ferryi_chunk **link = &ring->first;
+    while (*link && (*link)->pending)
+        link = &(*link)->next;
+    if (!*link && any)
+        link = &ring->first;
+    struct ferryi_chunk *chunk = *link;
+    if (!chunk)
+        return NULL;
+    *link = chunk->next;
+    if (!chunk->next)
+        ring->last = link;
+    chunk->next = NULL;
+    return chunk;
+}
+
+/* Called with the mutex held, which it lets go of while the device allocates. */
+static ferry_status
+grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
+{
+    ring->made++;
+    ferryi_mutex_unlock(&ring->mutex);
+    ferry_status status = chunk_create(ring, out);
+    ferryi_mutex_lock(&ring->mutex);
+    if (status != FERRY_OK) {
+        ring->made--;
+        /* Others who wait must find out for themselves when no chunk is left to come back. */
+        ferryi_cond_broadcast(&ring->given);
+    }
+    return status;
+}
+
+/* A free chunk, perhaps still in use by queued work. */
+static ferry_status
+find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
+{
+    ferry_status status = FERRY_OK;
+    bool may_grow = true;
+    *out = NULL;
+    ferryi_mutex_lock(&ring->mutex);
+    for (;;) {
+        may_grow = may_grow && ring->made < ring->chunk_count;
+        *out = unlink_free(ring, !may_grow);
+        if (!*out && may_grow) {
+            status = grow(ring, out);
+            may_grow = false;
+            if (status == FERRY_OK)
+                break;
+            continue;
+        }
+        if (*out || !block)
+            break;
+        if (ring->made == 0)
+            break;
+        ferryi_cond_wait(&ring->given, &ring->mutex);
+    }
+    bool none_made = ring->made == 0;
+    ferryi_mutex_unlock(&ring->mutex);
+    if (*out || !none_made)
+        return FERRY_OK;
+    if (status != FERRY_OK)
+        return status;
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
+}
+
+ferry_status
+ferryi_ring_take(struct ferryi_ring *ring, int place, bool block, struct ferryi_chunk **out)
+{
+    struct ferryi_chunk *chunk;
+    ferry_status status = find(ring, block, &chunk);
+    if (status != FERRY_OK)
+        return status;
+    if (chunk) {
+        status = ferryi_chunk_wait(ring, chunk);
+        if (status == FERRY_OK)
+            status = ferryi_chunk_prepare(ring, chunk, place);
+        if (status != FERRY_OK) {
+            ferryi_ring_give(ring, chunk);
+            return status;
+        }
+    }
+    *out = chunk;
+    return FERRY_OK;
+}
+
+void
+ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+{
+    chunk->next = NULL;
+    ferryi_mutex_lock(&ring->mutex);
+    *ring->last = chunk;
+    ring->last = &chunk->next;
+    ferryi_cond_signal(&ring->given);
+    ferryi_mutex_unlock(&ring->mutex);
+}
+
+ferry_status
+ferryi_chunk_prepare(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place)
+{
+    if (chunk->events[place])
+        return FERRY_OK;
+    ferry_status status = FERRYI_CALL(ring->devices[place], event_create, &chunk->events[place]);
+    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "make an event of a staging chunk");
+}
+
+ferry_status
+ferryi_chunk_mark(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place, void *stream)
+{
+    chunk->pending = place;
+    chunk->unrecorded = false;
+    ferry_status status = FERRYI_CALL(ring->devices[place], event_record, chunk->events[place], stream);
+    if (status == FERRY_OK)
+        return FERRY_OK;
+    char *why = ferryi_last_error_copy();
+    (void)ferryi_chunk_settle(ring, chunk, place, stream);
+    status = ferryi_fail(status, "%s", why ? why : "event_record failed");
+    free(why);
+    return status;
+}
+
+ferry_status
+ferryi_chunk_settle(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place, void *stream)
+{
+    ferry_status status = FERRYI_CALL(ring->devices[place], stream_synchronize, stream);
+    chunk->unrecorded = status != FERRY_OK;
+    chunk->pending = status == FERRY_OK ? 0 : place;
+    return status;
+}
+
+ferry_status
+ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+{
+    if (!chunk->pending)
+        return FERRY_OK;
+    ferryi_device *device = ring->devices[chunk->pending];
+    ferry_status status = chunk->unrecorded ? ferryi_device_synchronize(device)
+                                            : FERRYI_CALL(device, event_synchronize, chunk->events[chunk->pending]);
+    if (status == FERRY_OK) {
+        chunk->pending = 0;
+        chunk->unrecorded = false;
+    }
+    return status;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *
+direction_name(ferry_direction direction)
+{
+    static const char *const names[] = {"transfer", "upload", "download", "device copy", "peer copy", "host copy", "fill"};
+    return names[direction];
+}
+
+/* The place whose device does the work, for messages. */
+static void
+describe_device(const struct ferryi_run *run, char *text, size_t bytes)
+{
+    int place = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->source_place : run->target_place;
+    if (place > 0 && run->engine->devices[place])
+        snprintf(text, bytes, "%s %s:%d", run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
+                 run->engine->devices[place]->kind, run->engine->devices[place]->properties.native);
+    else
+        snprintf(text, bytes, "to the host");
+}
+
+static size_t
+total_bytes(const struct ferryi_run *run)
+{
+    return run->job->total ? run->job->total : run->bytes;
+}
+
+static ferry_status
+cancelled(const struct ferryi_run *run)
+{
+    char where[64];
+    describe_device(run, where, sizeof(where));
+    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived", direction_name(run->direction),
+                       where, run->job->done_before + run->done, total_bytes(run));
+}
+
+static bool
+flag_is_set(const struct ferryi_run *run)
+{
+    return run->job->cancelled && atomic_load_explicit(run->job->cancelled, memory_order_relaxed);
+}
+
+ferry_status
+ferryi_run_begin(struct ferryi_run *run)
+{
+    return flag_is_set(run) ? cancelled(run) : FERRY_OK;
+}
+
+bool
+ferryi_run_is_watched(const struct ferryi_run *run)
+{
+    return run->job->cancelled || (run->job->options && run->job->options->keep_going);
+}
+
+void
+ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
+{
+    run->done += bytes;
+    if (run->job->part_done)
+        run->job->part_done(run->done, run->job->user);
+}
+
+/* Bytes between two calls of keep_going. */
+static size_t
+interval(const struct ferryi_run *run)
+{
+    const ferry_transfer_options *options = run->job->options;
+    return options && options->chunk_bytes ? options->chunk_bytes : run->engine->config.chunk_bytes;
+}
+
+ferry_status
+ferryi_run_progress(struct ferryi_run *run)
+{
+    const ferry_transfer_options *options = run->job->options;
+    size_t position = run->job->done_before + run->done, total = total_bytes(run);
+    bool stop = flag_is_set(run);
+    if (options && options->keep_going && (run->done - run->told >= interval(run) || run->done == run->bytes)) {
+        run->told = run->done;
+        stop |= !options->keep_going(position, total, options->user);
+    }
+    /* Who says stop when all has arrived is late. */
+    return stop && position < total ? cancelled(run) : FERRY_OK;
+}
+
+void
+ferryi_run_drop_event(struct ferryi_run *run, ferryi_device *device, void *event)
+{
+    char *before = ferryi_last_error_copy();
+    if (FERRYI_CALL(device, event_destroy, event) != FERRY_OK) {
+        ferryi_log(run->engine->config.log, FERRY_LOG_ERROR, "give back an event of a transfer: %s", ferry_last_error());
+        ferryi_fail(FERRY_ERROR_DEVICE, "%s", before ? before : "");
+    }
+    free(before);
+}
+
+size_t
+ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit)
+{
+    size_t part = largest;
+    if (run->job->options && run->job->options->chunk_bytes)
+        part = ferryi_min_size(part, run->job->options->chunk_bytes);
+    part = ferryi_max_size(part / unit * unit, unit);
+    return ferryi_min_size(part, run->bytes - begin);
+}
+
+static void
+count(struct ferryi_counter *counter, size_t bytes)
+{
+    atomic_fetch_add_explicit(&counter->copies, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counter->bytes, bytes, memory_order_relaxed);
+}
+
+static void
+tell(const struct ferryi_run *run)
+{
+    const struct ferryi_engine_config *config = &run->engine->config;
+    if (!config->trace)
+        return;
+    const struct ferryi_transfer_job *job = run->job;
+    ferry_trace trace = {
+        .buffer = job->buffer ? job->buffer : "",
+        .reason = job->reason ? job->reason : "",
+        .bytes = run->done,
+        .source_place = job->foreign_source ? -1 : run->source_place,
+        .target_place = job->foreign_target ? -1 : run->target_place,
+        .direction = run->direction,
+        .staged = run->staged,
+    };
+    config->trace(&trace, config->trace_user);
+}
+
+/* After a failure nothing that this transfer queued may still be on its way when its caller hears of it. */
+static void
+settle(struct ferryi_run *run)
+{
+    ferryi_lane *lanes[] = {run->second, run->lane};
+    for (size_t i = 0; i < 2; i++) {
+        if (lanes[i] && FERRYI_CALL(lanes[i]->device, stream_synchronize, lanes[i]->native) != FERRY_OK)
+            ferryi_log(run->engine->config.log, FERRY_LOG_WARNING, "wait for what a failed transfer had queued: %s",
+                       ferry_last_error());
+    }
+}
+
+static ferry_status
+failed(struct ferryi_run *run, ferry_status status)
+{
+    char where[64];
+    describe_device(run, where, sizeof(where));
+    ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived", direction_name(run->direction), run->bytes, where,
+                   run->done);
+    char *why = ferryi_last_error_copy();
+    if (run->queued)
+        settle(run);
+    if (why)
+        ferryi_fail(status, "%s", why);
+    free(why);
+    return status;
+}
+
+ferry_status
+ferryi_run_end(struct ferryi_run *run, ferry_status status)
+{
+    if (status != FERRY_OK && status != FERRY_ERROR_CANCELLED)
+        failed(run, status);
+    if (run->done == 0)
+        return status;
+    count(&run->engine->directions[run->direction], run->done);
+    if (run->direction == FERRY_DIRECTION_UPLOAD || run->direction == FERRY_DIRECTION_DOWNLOAD)
+        count(run->staged ? &run->engine->staged : &run->engine->direct, run->done);
+    tell(run);
+    return status;
+}

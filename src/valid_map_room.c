@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/valid_map_chunk.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for promised commits, and the check of a map. */
+
+/* Chunks kept beyond what promises need: the most that one promise takes, so that a buffer written in turns here and
+ * there does not allocate each time, and a promise given back can be made again at once. */
+#define KEPT_SPARE 2
+/* So many unneeded chunks are worth a take_excess. */
+#define WORTH_TAKING 4
+
+/* -- room ------------------------------------------------------------------------------------------ */
+
+/* Chunks that `promises` commits may need beyond those in use. */
+static size_t
+chunks_needed(const ferryi_valid_map *map, size_t promises)
+{
+    size_t splits = (map->crowding + 2 * promises) / FERRYI_CHUNK_HALF;
+    size_t first = map->chunk_count == 0 && promises > 0 ? 1 : 0;
+    return ferryi_min_size(2 * promises, first + splits);
+}
+
+void
+ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *out_index_capacity)
+{
+    size_t needed = chunks_needed(map, (size_t)map->reserved + 1);
+    size_t index = map->chunk_count + needed;
+
+    *out_chunks = needed > map->spare_count ? needed - map->spare_count : 0;
+    /* Doubled, so that a growing map copies its index rarely. */
+    *out_index_capacity = index > map->chunk_capacity ? ferryi_max_size(index, 2 * map->chunk_capacity) : 0;
+}
+
+bool
+ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+{
+    size_t chunks, index_capacity;
+
+    ferryi_valid_map_need(map, &chunks, &index_capacity);
+    assert(map->reserved < UINT32_MAX);
+    if (supply->chunk_count < chunks || supply->index_capacity < index_capacity)
+        return false;
+    for (; chunks > 0; chunks--) {
+        struct ferryi_map_chunk *chunk = supply->chunks;
+        supply->chunks = chunk->next;
+        supply->chunk_count--;
+        ferryi_chunk_put_spare(map, chunk);
+    }
+    if (index_capacity > 0) {
+        /* The old array goes into the supply, to be freed without the lock. */
+        struct ferryi_map_chunk **old = map->chunks;
+        size_t old_capacity = map->chunk_capacity;
+        if (map->chunk_count > 0)
+            memcpy(supply->index, old, map->chunk_count * sizeof(old[0]));
+        map->chunks = supply->index;
+        map->chunk_capacity = supply->index_capacity;
+        supply->index = old;
+        supply->index_capacity = old_capacity;
+    }
+    map->reserved++;
+    return true;
+}
+
+void
+ferryi_valid_map_unpromise(ferryi_valid_map *map)
+{
+    assert(map->reserved > 0);
+    map->reserved--;
+}
+
+bool
+ferryi_valid_map_has_excess(const ferryi_valid_map *map)
+{
+    return map->spare_count >= chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
+}
+
+void
+ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+{
+    size_t keep = chunks_needed(map, map->reserved) + KEPT_SPARE;
+
+    while (map->spare_count > keep) {
+        struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
+        chunk->next = supply->chunks;
+        supply->chunks = chunk;
+        supply->chunk_count++;
+    }
+}
+
+ferry_status
+ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t index_capacity)
+{
+    size_t bytes;
+
+    if (!ferryi_mul_size(chunks, sizeof(struct ferryi_map_chunk), &bytes) || bytes > PTRDIFF_MAX)
+        goto fail;
+    while (supply->chunk_count < chunks) {
+        struct ferryi_map_chunk *chunk = malloc(sizeof(*chunk));
+        if (!chunk)
+            goto fail;
+        chunk->count = 0;
+        chunk->next = supply->chunks;
+        supply->chunks = chunk;
+        supply->chunk_count++;
+    }
+
+    if (supply->index_capacity < index_capacity) {
+        struct ferryi_map_chunk **index = NULL;
+        if (ferryi_mul_size(index_capacity, sizeof(*index), &bytes) && bytes <= PTRDIFF_MAX)
+            index = malloc(bytes);
+        if (!index)
+            goto fail;
+        free(supply->index);
+        supply->index = index;
+        supply->index_capacity = index_capacity;
+    }
+    return FERRY_OK;
+
+fail:
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                       "make room in a valid map for %zu chunks of %zu bytes and an index of %zu: out of host memory",
+                       chunks, sizeof(struct ferryi_map_chunk), index_capacity);
+}
+
+static void
+free_chunks(struct ferryi_map_chunk *chunk)
+{
+    while (chunk) {
+        struct ferryi_map_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+}
+
+void
+ferryi_map_supply_free(struct ferryi_map_supply *supply)
+{
+    free_chunks(supply->chunks);
+    free(supply->index);
+    *supply = (struct ferryi_map_supply){0};
+}
+
+/* -- checking -------------------------------------------------------------------------------------- */
+
+static bool
+check_room(const ferryi_valid_map *map)
+{
+    size_t spare = 0;
+    size_t needed = chunks_needed(map, map->reserved);
+
+    for (const struct ferryi_map_chunk *chunk = map->spare; chunk; chunk = chunk->next)
+        spare++;
+    return spare == map->spare_count && spare >= needed && map->chunk_capacity >= map->chunk_count + needed;
+}
+
+/* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from their neighbours.
+ * */
+static bool
+check_segments(const ferryi_valid_map *map)
+{
+    ferryi_places previous = ~(ferryi_places)0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < map->chunk_count; i++) {
+        const struct ferryi_map_chunk *chunk = map->chunks[i];
+        for (size_t k = 0; k < chunk->count; k++) {
+            struct ferryi_segment segment = chunk->segments[k];
+            if (segment.begin != at || segment.end <= at || segment.places == previous)
+                return false;
+            if (segment.places >= FERRYI_LOST && segment.places != FERRYI_LOST)
+                return false;
+            at = segment.end;
+            previous = segment.places;
+        }
+    }
+    return at == map->bytes;
+}
+
+bool
+ferryi_valid_map_check(const ferryi_valid_map *map)
+{
+    size_t segments = 0, crowding = 0;
+
+    if (!check_room(map))
+        return false;
+    if (map->chunk_count == 0)
+        return map->segment_count == 1 && map->crowding == 0 && (map->bytes > 0 || map->whole == 0);
+    for (size_t i = 0; i < map->chunk_count; i++) {
+        size_t count = map->chunks[i]->count;
+        if (count == 0 || count > FERRYI_CHUNK_FULL ||
+            (i > 0 && map->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
+            return false;
+        segments += count;
+        crowding += ferryi_chunk_crowding(count);
+    }
+    return segments > 1 && segments == map->segment_count && crowding == map->crowding && check_segments(map);
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the ferry command prints and returns.
+
+usage: test_cli.py COMMAND VERSION
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
+from tap import Tap  # noqa: E402
+
+ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that is surely not there
+INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "places"}
+PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "capability_bits",
+                 "capabilities", "memory"}
+
+
+class Command:
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, *arguments, device=None):
+        environment = {k: v for k, v in os.environ.items() if k != "FERRY_DEVICE"}
+        environment["FERRY_CUDA_LIBRARY"] = ABSENT
+        if device is not None:
+            environment["FERRY_DEVICE"] = device
+        return subprocess.run([self.path, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+def expect(*conditions):
+    """Problems of a case: the descriptions of the conditions that do not hold."""
+    return [text for holds, text in conditions if not holds]
+
+
+def check_words(tap, ferry, version):
+    done = ferry("--version")
+    tap.case("--version", expect(
+        (done.stdout == f"ferry {version}\n", done.stdout), (done.returncode == 0, "exit status")))
+    done = ferry("-h")
+    tap.case("-h", expect(("info" in done.stdout, "does not name info"), (done.returncode == 0, "exit status")))
+    done = ferry("info", "--help")
+    tap.case("info --help", expect(
+        ("--json" in done.stdout, "does not name --json"), (done.returncode == 0, "exit status")))
+    for arguments in ([], ["nothing-like-that"], ["info", "--nothing-like-that"], ["info", "surplus"]):
+        done = ferry(*arguments)
+        tap.case(f"wrong use: {' '.join(arguments) or 'no command'}", expect(
+            (done.returncode == 2, f"exit status {done.returncode}"), (done.stdout == "", "something on standard output"),
+            ("usage:" in done.stderr, "no usage on standard error")))
+
+
+def check_place(place, number):
+    memory = place.get("memory", {})
+    return expect(
+        (set(place) == PLACE_MEMBERS, f"members {sorted(place)}"),
+        (place["place"] == number, "places are not in order"),
+        (all(type(place[key]) is int for key in ("native", "capability_bits")), "numbers are not numbers"),
+        (type(place["coherent"]) is bool, "coherent is no boolean"),
+        (all(place[key] is None or type(place[key]) is int for key in ("architecture", "driver_version")), "versions"),
+        (bin(place["capability_bits"]).count("1") == len(place["capabilities"]), "a capability has no name"),
+        (set(memory) == {"total_bytes", "free_bytes", "used_bytes"}, f"memory members {sorted(memory)}"),
+        (all(type(value) is int for value in memory.values()), "memory is not in numbers"),
+        (memory["free_bytes"] + memory["used_bytes"] == memory["total_bytes"] > 0, "free + used = total does not hold"))
+
+
+def check_json(tap, ferry, version, arguments, device, kinds):
+    done = ferry("info", "--json", *arguments, device=device)
+    name = f"info --json {' '.join(arguments)} FERRY_DEVICE={device}"
+    if done.returncode != 0:
+        tap.case(name, [f"exit status {done.returncode}", done.stderr])
+        return
+    info = json.loads(done.stdout)
+    problems = expect(
+        (set(info) == INFO_MEMBERS, f"members {sorted(info)}"), (info["schema"] == 1, "schema"),
+        (info["version"] == info["header_version"] == version, "version"),
+        ([place["kind"] for place in info["places"]] == kinds, f"kinds {[place['kind'] for place in info['places']]}"),
+        (info["cuda"] is False, "cuda"), (done.stderr == "", f"standard error: {done.stderr}"))
+    for number, place in enumerate(info["places"]):
+        problems += check_place(place, number)
+    if not arguments and device is None:
+        problems += expect((ABSENT in (info["why_no_cuda"] or ""), f"why_no_cuda: {info['why_no_cuda']}"))
+    tap.case(name, problems)
+
+
+def check_text(tap, ferry):
+    done = ferry("info")
+    tap.case("info says why there is no CUDA", expect(
+        (done.returncode == 0, f"exit status {done.returncode} {done.stderr}"),
+        ("CUDA: none: " in done.stdout and ABSENT in done.stdout, done.stdout),
+        (re.search(r"^  Memory, total: +\d+ MiB \(\d+ bytes\)$", done.stdout, re.M), "memory line"),
+        (done.stdout.endswith("Result = PASS\n"), "last line")))
+    done = ferry("info", "-d", "cuda")
+    tap.case("info -d of an absent device", expect(
+        (done.returncode == 1, f"exit status {done.returncode}"), ("FERRY_ERROR_NO_DEVICE" in done.stderr, done.stderr)))
+    done = ferry("info", "-d", "nonsense:x")
+    tap.case("info -d of a malformed list", expect(
+        (done.returncode == 1, f"exit status {done.returncode}"),
+        ("FERRY_ERROR_INVALID_ARGUMENT" in done.stderr, done.stderr)))
+
+
+def check_output(tap, ferry):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "info.json")
+        done = ferry("info", "-j", "-d", "host", "-o", path)
+        good = done.returncode == 0 and json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["schema"] == 1
+        tap.case("info -o", expect((good, done.stderr), (done.stdout == "", "also on standard output")))
+        done = ferry("info", "-o", os.path.join(folder, "no", "such", "folder"))
+        tap.case("info -o where it cannot write", expect((done.returncode == 1, f"exit status {done.returncode}")))
+    full = subprocess.run(f"'{ferry.path}' info -d host >/dev/full", shell=True, capture_output=True, check=False)
+    tap.case("info on a full disk", expect((full.returncode == 1, f"exit status {full.returncode}")))
+
+
+def main():
+    ferry, version = Command(sys.argv[1]), sys.argv[2]
+    tap = Tap()
+    check_words(tap, ferry, version)
+    check_json(tap, ferry, version, [], None, ["host", "host"])
+    check_json(tap, ferry, version, ["-d", "host"], "emulated", ["host", "host"])
+    check_json(tap, ferry, version, [], "emulated:2", ["host", "emulated", "emulated"])
+    check_text(tap, ferry)
+    check_output(tap, ferry)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* One program over both libraries: they exchange buffers of uint16_t, and vec3 goes to the device and back. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+#include "mylib/samples.h"
+#include "mylib/vec3_buffer.h"
+#include "yourlib/yourlib.h"
+
+#define COUNT 1000
+
+static void
+must(ferry_status status, int line)
+{
+    if (status == FERRY_OK)
+        return;
+    fprintf(stderr, "program.c:%d: %s: %s\n", line, ferry_status_name(status), ferry_last_error());
+    exit(1);
+}
+
+static void
+expect(int condition, int line)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "program.c:%d: not as expected\n", line);
+    exit(1);
+}
+
+#define MUST(call) must(call, __LINE__)
+#define EXPECT(condition) expect(condition, __LINE__)
+
+/* A buffer made by one library is the other's too: the elements are equal by content. */
+static void
+exchange_numbers(ferry_context *context)
+{
+    mylib_uint16_buffer mine = {0}, copied = {0};
+    yourlib_uint16_buffer yours = {0};
+    uint16_t numbers[COUNT];
+    size_t i;
+
+    EXPECT(mylib_uint16_element() != yourlib_uint16_element());
+    EXPECT(ferry_element_equal(mylib_uint16_element(), yourlib_uint16_element()));
+    MUST(mylib_samples(context, COUNT, &mine));
+    MUST(mylib_uint16_sync_to(mine, 1));
+    MUST(yourlib_uint16_from_raw(mine.raw, &yours));
+    MUST(yourlib_add(yours, 7));
+    MUST(mylib_uint16_sync_to(mine, 1));
+    MUST(mylib_uint16_copy_to(mine, 0, numbers, COUNT));
+    for (i = 0; i < COUNT; i++)
+        EXPECT(numbers[i] == i + 7);
+
+    MUST(yourlib_uint16_create(context, COUNT, NULL, &yours));
+    MUST(mylib_uint16_from_raw(yours.raw, &copied));
+    MUST(mylib_uint16_copy(copied, 0, mine, 0, COUNT));
+    MUST(yourlib_uint16_copy_to(yours, COUNT - 1, numbers, 1));
+    EXPECT(numbers[0] == COUNT + 6);
+    mylib_uint16_destroy(&mine);
+    yourlib_uint16_destroy(&yours);
+}
+
+static void
+move_vectors(ferry_context *context)
+{
+    struct mylib_vec3 vectors[COUNT], one;
+    mylib_vec3_buffer buffer = {0}, other = {0};
+    ferry_float_buffer wrong = {0};
+    size_t i;
+
+    for (i = 0; i < COUNT; i++) {
+        vectors[i].x = (float)i;
+        vectors[i].v[0] = vectors[i].v[1] = 1;
+    }
+    MUST(mylib_vec3_create_from(context, vectors, COUNT, NULL, &buffer));
+    EXPECT(mylib_vec3_bytes(buffer) == sizeof(vectors));
+    EXPECT(mylib_vec3_state(buffer) == FERRY_STATE_HOST_ONLY);
+    MUST(mylib_vec3_sync_to(buffer, 1));
+    EXPECT(mylib_vec3_state(buffer) == FERRY_STATE_SYNCHRONIZED);
+    vectors[3].v[1] = -1;
+    MUST(mylib_vec3_fill(buffer, 10, 2, vectors[3]));
+    MUST(mylib_vec3_copy_to(buffer, 11, &one, 1));
+    EXPECT(one.x == 3 && one.v[0] == 1 && one.v[1] == -1);
+    MUST(mylib_vec3_view(buffer, 9, 2, &other));
+    MUST(mylib_vec3_copy_to(other, 1, &one, 1));
+    EXPECT(one.v[1] == -1);
+    EXPECT(ferry_float_from_raw(buffer.raw, &wrong) == FERRY_ERROR_WRONG_TYPE && wrong.raw == NULL);
+    mylib_vec3_destroy(&other);
+    mylib_vec3_destroy(&buffer);
+}
+
+/* By mylib's own function, from the caller's memory and from a buffer. */
+static void
+convert_vectors(ferry_context *context)
+{
+    const float numbers[] = {1.5f, 2.5f, 3.5f};
+    mylib_vec3_buffer vectors = {0};
+    ferry_float_buffer source = {0};
+    struct mylib_vec3 got[6];
+
+    MUST(mylib_vec3_create(context, 6, NULL, &vectors));
+    MUST(ferry_float_create_from(context, numbers, 3, NULL, &source));
+    MUST(mylib_vec3_copy_from_float(vectors, 0, numbers, 3, FERRY_CONVERT_SATURATE));
+    MUST(mylib_vec3_convert_from_float(vectors, 3, source, 1, 2, FERRY_CONVERT_CHECK));
+    MUST(mylib_vec3_copy_to(vectors, 0, got, 6));
+    EXPECT(got[0].x == 1.5f && got[2].x == 3.5f && got[3].x == 2.5f && got[4].x == 3.5f && got[5].x == 0);
+    EXPECT(got[4].v[0] == 0 && got[4].v[1] == 0);
+    ferry_float_destroy(&source);
+    mylib_vec3_destroy(&vectors);
+}
+
+static ferry_status
+scale_body(const ferry_call *call, void *user)
+{
+    size_t count, i;
+    struct mylib_vec3 *vectors = mylib_vec3_call_array(call, 0, &count);
+    struct mylib_vec3 shift = mylib_vec3_call_value(call, 1);
+    float factor = ferry_float_call_value(call, 2);
+
+    (void)user;
+    for (i = 0; i < count; i++)
+        vectors[i].x = vectors[i].x * factor + shift.x;
+    return mylib_uint16_call_array(call, 0, NULL) == NULL && mylib_uint16_call_value(call, 1) == 0
+        ? FERRY_OK : FERRY_ERROR_WRONG_TYPE;
+}
+
+/* A kernel over a range of a buffer, a struct and a number. */
+static void
+scale_vectors(ferry_context *context)
+{
+    struct mylib_vec3 vector = {1, {2, 3}};
+    mylib_vec3_buffer vectors = {0};
+    ferry_parameter parameters[3];
+    ferry_argument arguments[3];
+    ferry_kernel_source source = {0};
+    ferry_kernel *kernel = NULL;
+
+    parameters[0].element = parameters[1].element = mylib_vec3_element();
+    parameters[2].element = ferry_float_element();
+    parameters[0].access = FERRY_UPDATE;
+    parameters[1].access = parameters[2].access = (ferry_access)0;
+    source.name = "scale";
+    source.host_body = scale_body;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    MUST(ferry_kernel_create(context, &source, &kernel));
+    MUST(mylib_vec3_create(context, 8, NULL, &vectors));
+    MUST(mylib_vec3_fill(vectors, 0, FERRY_REST, vector));
+    arguments[0] = mylib_vec3_argument_range(vectors, 4, FERRY_REST);
+    arguments[1] = mylib_vec3_value(vector);
+    arguments[2] = ferry_float_value(10);
+    MUST(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(4, 0), arguments, 3));
+    MUST(mylib_vec3_copy_to(vectors, 3, &vector, 1));
+    EXPECT(vector.x == 1);
+    MUST(mylib_vec3_copy_to(vectors, 4, &vector, 1));
+    EXPECT(vector.x == 11 && vector.v[1] == 3);
+    mylib_vec3_destroy(&vectors);
+    ferry_kernel_destroy(&kernel);
+}
+
+int
+main(void)
+{
+    ferry_context *context = NULL;
+
+    MUST(ferry_context_create(NULL, &context));
+    exchange_numbers(context);
+    move_vectors(context);
+    convert_vectors(context);
+    scale_vectors(context);
+    ferry_context_destroy(&context);
+    return 0;
+}

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Builds and runs the consumer's project in a temporary folder, with Ferry as a subproject and with an installed Ferry.
+# Also: a change of a template or of a type file reaches what depends on it, and the installed generator may be moved.
+set -eu
+
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+root=$(dirname "$(dirname "$here")")
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+passed=0
+
+die() { printf 'consumer: %s\n' "$*" >&2; exit 1; }
+ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
+
+# Quiet unless it fails.
+run() {
+    "$@" >"$temporary/log" 2>&1 || { tail -n 60 "$temporary/log" >&2; die "failed: $*"; }
+}
+
+copy_consumer() {
+    mkdir -p "$1"
+    cp -R "$here/meson.build" "$here/program.c" "$here/mylib" "$here/yourlib" "$here/subprojects" "$1"
+}
+
+contains() {
+    grep -q "$1" "$2" || die "no '$1' in $2"
+}
+
+# A copy, so that the templates can be changed.
+copy_ferry() {
+    mkdir -p "$1"
+    for entry in meson.build meson_options.txt LICENSE gen templates include src cli; do
+        cp -R "$root/$entry" "$1"
+    done
+}
+
+as_subproject() {
+    project=$temporary/subproject
+    build=$project/build
+    ferry=$project/subprojects/ferry
+    copy_consumer "$project"
+    copy_ferry "$ferry"
+    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled \
+        ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
+    run meson test -C "$build" --no-suite ferry
+    contains '^Ok: *3' "$temporary/log"
+    ok "as a subproject: builds and passes"
+
+    printf '/* changed template */\n' >>"$ferry/templates/typed.h.j2"
+    run meson compile -C "$build"
+    contains 'changed template' "$build/mylib/vec3_buffer.h"
+    contains 'changed template' "$build/yourlib/uint16_buffer.h"
+    contains 'changed template' "$build/subprojects/ferry/include/ferry/float.h"
+    ok "as a subproject: a changed template rebuilds"
+
+    sed 's|"struct mylib_vec3 {|"/* changed type */ struct mylib_vec3 {|' "$project/mylib/vec3.json" >"$temporary/vec3.json"
+    cp "$temporary/vec3.json" "$project/mylib/vec3.json"
+    run meson compile -C "$build"
+    contains 'changed type' "$build/mylib/vec3_buffer.c"
+    printf '# changed module\n' >>"$ferry/gen/ferry_types.py"
+    [ "$(ninja -C "$build" -n | grep -c 'Generating.*_buffer\.[ch]')" -gt 0 ] || die "a changed module rebuilds nothing"
+    ok "as a subproject: a changed type file and a changed module rebuild"
+}
+
+as_installed() {
+    prefix=$temporary/prefix
+    project=$temporary/installed
+    copy_consumer "$project"
+    run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
+        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled \
+        ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
+    run meson install -C "$temporary/ferry"
+    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
+    LD_LIBRARY_PATH=$prefix/lib run meson test -C "$project/build"
+    contains '^Ok: *3' "$temporary/log"
+    ok "installed: builds and passes"
+
+    if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
+        die "an installed file names the source folder: $(grep -rlF "$root" "$prefix/bin" "$prefix/share" "$prefix/include")"
+    fi
+    mv "$prefix" "$temporary/moved"
+    run "$temporary/moved/bin/ferry-gen" header "$project/mylib/vec3.json" -o "$temporary/vec3_buffer.h"
+    cmp -s "$temporary/vec3_buffer.h" "$project/build/mylib/vec3_buffer.h" || die "the moved generator writes something else"
+    ok "installed: the generator works from where it was moved"
+}
+
+as_subproject
+as_installed
+printf '%d passed, 0 failed\n' "$passed"

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Compiled, never run: holds src/device/cuda_abi.h against the real <cuda.h>. Each of our prototypes is compared with the
+ * header's own declaration of the same symbol, so that a wrong type, a wrong suffix and a forgotten parameter do not compile.
+ */
+
+/* Declares every version of every function under its exported name. */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include "src/device/cuda_abi.h"
+
+#define SAME_VALUE(name, value) _Static_assert((long long)(name) == (value), #name " has another value");
+FERRYI_CUDA_ERRORS(SAME_VALUE)
+FERRYI_CUDA_CONSTANTS(SAME_VALUE)
+#if CUDA_VERSION >= 12080
+FERRYI_CUDA_ERRORS_12(SAME_VALUE)
+FERRYI_CUDA_CONSTANTS_12(SAME_VALUE)
+#endif
+
+#define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #theirs " has another size")
+#define SAME_TYPE(ours, theirs) _Static_assert(__builtin_types_compatible_p(ours, theirs), #theirs " is another type")
+#define SAME_FIELD(ours, our_field, theirs, their_field)                                                            \
+    _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) &&                                    \
+                       sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field),                        \
+                   #their_field " lies elsewhere or has another size")
+
+SAME_SIZE(ferryi_cu_result, CUresult);
+SAME_SIZE(ferryi_cu_device_attribute, CUdevice_attribute);
+SAME_SIZE(ferryi_cu_function_attribute, CUfunction_attribute);
+SAME_SIZE(ferryi_cu_jit_option, CUjit_option);
+SAME_SIZE(ferryi_cu_memory_type, CUmemorytype);
+SAME_SIZE(ferryi_cu_advice, CUmem_advise);
+SAME_SIZE(ferryi_cu_capture_mode, CUstreamCaptureMode);
+SAME_SIZE(ferryi_cu_capture_status, CUstreamCaptureStatus);
+SAME_TYPE(ferryi_cu_device, CUdevice);
+SAME_TYPE(ferryi_cu_pointer, CUdeviceptr);
+SAME_TYPE(ferryi_cu_context, CUcontext);
+SAME_TYPE(ferryi_cu_stream, CUstream);
+SAME_TYPE(ferryi_cu_event, CUevent);
+SAME_TYPE(ferryi_cu_module, CUmodule);
+SAME_TYPE(ferryi_cu_function, CUfunction);
+SAME_TYPE(ferryi_cu_array, CUarray);
+SAME_TYPE(ferryi_cu_host_function, CUhostFn);
+
+SAME_SIZE(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_x_bytes, CUDA_MEMCPY2D, srcXInBytes);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_y, CUDA_MEMCPY2D, srcY);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_type, CUDA_MEMCPY2D, srcMemoryType);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_host, CUDA_MEMCPY2D, srcHost);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_device, CUDA_MEMCPY2D, srcDevice);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_array, CUDA_MEMCPY2D, srcArray);
+SAME_FIELD(struct ferryi_cu_copy_2d, source_pitch, CUDA_MEMCPY2D, srcPitch);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_x_bytes, CUDA_MEMCPY2D, dstXInBytes);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_y, CUDA_MEMCPY2D, dstY);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_type, CUDA_MEMCPY2D, dstMemoryType);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_host, CUDA_MEMCPY2D, dstHost);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_device, CUDA_MEMCPY2D, dstDevice);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_array, CUDA_MEMCPY2D, dstArray);
+SAME_FIELD(struct ferryi_cu_copy_2d, target_pitch, CUDA_MEMCPY2D, dstPitch);
+SAME_FIELD(struct ferryi_cu_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
+SAME_FIELD(struct ferryi_cu_copy_2d, height, CUDA_MEMCPY2D, Height);
+
+#if CUDA_VERSION >= 12020
+SAME_SIZE(struct ferryi_cu_location, CUmemLocation);
+SAME_FIELD(struct ferryi_cu_location, type, CUmemLocation, type);
+SAME_FIELD(struct ferryi_cu_location, id, CUmemLocation, id);
+#endif
+
+#if CUDA_VERSION >= 12080
+SAME_SIZE(struct ferryi_cu_copy_attributes, CUmemcpyAttributes);
+SAME_FIELD(struct ferryi_cu_copy_attributes, source_access_order, CUmemcpyAttributes, srcAccessOrder);
+SAME_FIELD(struct ferryi_cu_copy_attributes, source_hint, CUmemcpyAttributes, srcLocHint);
+SAME_FIELD(struct ferryi_cu_copy_attributes, target_hint, CUmemcpyAttributes, dstLocHint);
+SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
+#endif
+
+_Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has another ordinal");
+
+/* A cast to a pointer is no constant expression; the same macros with a cast to an integer are. */
+#define CUstream         size_t
+#define ferryi_cu_stream size_t
+_Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY, "the legacy default stream has another handle");
+_Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thread stream has another handle");
+#undef CUstream
+#undef ferryi_cu_stream
+
+/* From here on our prototypes speak of the real types, so that they can be compared as a whole. */
+#define ferryi_cu_result             CUresult
+#define ferryi_cu_device_attribute   CUdevice_attribute
+#define ferryi_cu_function_attribute CUfunction_attribute
+#define ferryi_cu_jit_option         CUjit_option
+#define ferryi_cu_advice             CUmem_advise
+#define ferryi_cu_capture_mode       CUstreamCaptureMode
+#define ferryi_cu_capture_status     CUstreamCaptureStatus
+#define ferryi_cu_location           CUmemLocation_st
+#define ferryi_cu_copy_attributes    CUmemcpyAttributes_st
+#define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
+
+
+/* A prototype of ours, and whether the header's declaration of that name is compatible with it. */
+#define SAME_PROTOTYPE(name, parameters)                                                                            \
+    typedef CUresult check_##name parameters;                                                                       \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), check_##name), #name " has another prototype");
+
+#define PROTOTYPE(group, name, parameters) PICK_##group(name, parameters)
+#define PICK_FERRYI_CUDA_REQUIRED           SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_PREFETCH_8         SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_CAPTURE            SAME_PROTOTYPE
+#define LATER(name, parameters)
+#if CUDA_VERSION >= 12020
+#define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE
+#else
+#define PICK_FERRYI_CUDA_PREFETCH_12_2 LATER
+#endif
+#if CUDA_VERSION >= 12080
+#define PICK_FERRYI_CUDA_BATCH_12_8 SAME_PROTOTYPE
+#else
+#define PICK_FERRYI_CUDA_BATCH_12_8 LATER
+#endif
+#if CUDA_VERSION >= 13000
+#define PICK_FERRYI_CUDA_BATCH_13 SAME_PROTOTYPE
+#else
+#define PICK_FERRYI_CUDA_BATCH_13 LATER
+#endif
+
+FERRYI_CUDA_SYMBOLS(PROTOTYPE)

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/device/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/buffer.h>
+
+static void
+test_properties_are_the_heads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < suite.count; i++) {
+        struct ferryi_device_properties properties;
+        memset(&properties, 0xEE, sizeof(properties));
+        OK(suite.devices[i], properties, &properties);
+        assert_string_equal(properties.name, suite.devices[i]->properties.name);
+        assert_string_not_equal(properties.name, "");
+        assert_int_equal(properties.native, suite.devices[i]->properties.native);
+        assert_int_equal(properties.total_bytes, suite.devices[i]->properties.total_bytes);
+        assert_true(properties.total_bytes > 0);
+        assert_true(properties.architecture >= 0);
+    }
+}
+
+static void
+test_calls_are_counted(void **state)
+{
+    (void)state;
+    uint64_t before = atomic_load(&suite_device()->calls);
+    assert_ok(ferryi_device_synchronize(suite_device()), "synchronize");
+    assert_ok(ferryi_device_synchronize(suite_device()), "synchronize");
+    assert_int_equal(atomic_load(&suite_device()->calls), before + 2);
+}
+
+static void
+test_memory_info_has_free_within_total(void **state)
+{
+    (void)state;
+    size_t free_bytes = SIZE_MAX, total_bytes = 0;
+    OK(suite_device(), memory_info, &free_bytes, &total_bytes);
+    assert_true(total_bytes > 0);
+    assert_true(free_bytes <= total_bytes);
+}
+
+static void
+check_alignment(ferry_memory_kind kind)
+{
+    static const size_t sizes[] = {1, 3, 255, 256, 257, 4096, MEBIBYTE + 1};
+    void *memory[sizeof(sizes) / sizeof(sizes[0])];
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memory[i] = take(suite_device(), kind, sizes[i]);
+        assert_int_equal((uintptr_t)memory[i] % 256, 0);
+        for (size_t k = 0; k < i; k++)
+            assert_true((char *)memory[i] >= (char *)memory[k] + sizes[k] ||
+                        (char *)memory[k] >= (char *)memory[i] + sizes[i]);
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        give(suite_device(), kind, memory[i]);
+}
+
+static void
+test_memory_is_aligned_and_apart(void **state)
+{
+    (void)state;
+    check_alignment(FERRY_MEMORY_DEVICE);
+    check_alignment(FERRY_MEMORY_PINNED);
+    if (suite_can(FERRY_CAN_MANAGE))
+        check_alignment(FERRY_MEMORY_MANAGED);
+}
+
+static void
+check_too_much(ferry_memory_kind kind)
+{
+    void *memory = (void *)16;
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, suite_device(), memory_alloc, kind, (size_t)1 << 50, &memory);
+    assert_ptr_equal(memory, (void *)16);
+}
+
+static void
+test_too_much_memory_is_out_of_memory(void **state)
+{
+    (void)state;
+    check_too_much(FERRY_MEMORY_DEVICE);
+    check_too_much(FERRY_MEMORY_PINNED);
+    /* The device goes on working. */
+    give(suite_device(), FERRY_MEMORY_DEVICE, take(suite_device(), FERRY_MEMORY_DEVICE, MEBIBYTE));
+}
+
+static void
+test_freeing_null_does_nothing(void **state)
+{
+    (void)state;
+    OK(suite_device(), memory_free, FERRY_MEMORY_DEVICE, NULL);
+    OK(suite_device(), memory_free, FERRY_MEMORY_PINNED, NULL);
+}
+
+static void
+test_freed_memory_comes_back(void **state)
+{
+    (void)state;
+    size_t bytes = suite_device()->properties.total_bytes / 8 < 64 * MEBIBYTE
+                       ? suite_device()->properties.total_bytes / 8
+                       : 64 * MEBIBYTE;
+    for (int i = 0; i < 20; i++)
+        give(suite_device(), FERRY_MEMORY_DEVICE, take(suite_device(), FERRY_MEMORY_DEVICE, bytes));
+}
+
+static void
+test_pinned_memory_serves_every_device(void **state)
+{
+    (void)state;
+    char *pinned = take(suite_device(), FERRY_MEMORY_PINNED, 2 * MEBIBYTE);
+    for (int i = 0; i < suite.count; i++) {
+        ferryi_device *device = suite.devices[i];
+        void *memory = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
+        write_pattern(pinned, MEBIBYTE, (unsigned)i);
+        memset(pinned + MEBIBYTE, 0, MEBIBYTE);
+        OK(device, copy_upload, memory, pinned, MEBIBYTE, device->default_stream);
+        OK(device, copy_download, pinned + MEBIBYTE, memory, MEBIBYTE, device->default_stream);
+        OK(device, stream_synchronize, device->default_stream);
+        assert_pattern(pinned + MEBIBYTE, MEBIBYTE, (unsigned)i);
+        give(device, FERRY_MEMORY_DEVICE, memory);
+    }
+    give(suite_device(), FERRY_MEMORY_PINNED, pinned);
+}
+
+static void
+test_registered_memory_serves_copies(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    size_t bytes = 2 * MEBIBYTE;
+    char *memory = aligned_alloc(ferryi_page_bytes(), bytes);
+    assert_non_null(memory);
+    if (!suite_can(FERRY_CAN_PIN)) {
+        LACKS(device, host_register, memory, bytes);
+        LACKS(device, host_unregister, memory);
+        free(memory);
+        return;
+    }
+    OK(device, host_register, memory, bytes);
+    FAILS(FERRY_ERROR_DEVICE, device, host_register, memory, bytes);
+    void *target = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
+    write_pattern(memory, MEBIBYTE, 7);
+    memset(memory + MEBIBYTE, 0, MEBIBYTE);
+    OK(device, copy_upload, target, memory, MEBIBYTE, device->default_stream);
+    OK(device, copy_download, memory + MEBIBYTE, target, MEBIBYTE, device->default_stream);
+    OK(device, stream_synchronize, device->default_stream);
+    OK(device, host_unregister, memory);
+    /* It stays the caller's. */
+    assert_pattern(memory, MEBIBYTE, 7);
+    assert_pattern(memory + MEBIBYTE, MEBIBYTE, 7);
+    FAILS(FERRY_ERROR_DEVICE, device, host_unregister, memory);
+    OK(device, host_register, memory, bytes);
+    OK(device, host_unregister, memory);
+    give(device, FERRY_MEMORY_DEVICE, target);
+    free(memory);
+}
+
+static void
+test_managed_memory_has_one_pointer(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    void *managed = NULL;
+    if (!suite_can(FERRY_CAN_MANAGE)) {
+        LACKS(device, memory_alloc, FERRY_MEMORY_MANAGED, MEBIBYTE, &managed);
+        assert_null(managed);
+        return;
+    }
+    managed = take(device, FERRY_MEMORY_MANAGED, MEBIBYTE);
+    void *memory = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
+    write_pattern(managed, MEBIBYTE, 3);
+    OK(device, copy_device, memory, managed, MEBIBYTE, device->default_stream);
+    assert_ok(ferryi_device_synchronize(device), "synchronize");
+    assert_device(device, memory, MEBIBYTE, 3);
+    write_device(device, memory, MEBIBYTE, 4);
+    OK(device, copy_device, managed, memory, MEBIBYTE, device->default_stream);
+    assert_ok(ferryi_device_synchronize(device), "synchronize");
+    assert_pattern(managed, MEBIBYTE, 4);
+    give(device, FERRY_MEMORY_DEVICE, memory);
+    give(device, FERRY_MEMORY_MANAGED, managed);
+}
+
+static void
+check_advice(ferryi_device *device, void *managed, int set, int unset, ferryi_device *location)
+{
+    OK(device, advise, managed, MEBIBYTE, set, location);
+    OK(device, advise, managed, MEBIBYTE, unset, location);
+}
+
+static void
+test_prefetch_and_advice_keep_the_data(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    if (!suite_can(FERRY_CAN_MANAGE_CONCURRENTLY)) {
+        char byte;
+        LACKS(device, prefetch, &byte, 1, NULL, device->default_stream);
+        LACKS(device, advise, &byte, 1, FERRY_ADVISE_READ_MOSTLY, NULL);
+        return;
+    }
+    void *managed = take(device, FERRY_MEMORY_MANAGED, MEBIBYTE);
+    write_pattern(managed, MEBIBYTE, 5);
+    for (int i = -1; i < suite.count; i++) {
+        ferryi_device *location = i < 0 ? NULL : suite.devices[i];
+        check_advice(device, managed, FERRY_ADVISE_READ_MOSTLY, FERRY_ADVISE_UNSET_READ_MOSTLY, location);
+        check_advice(device, managed, FERRY_ADVISE_PREFERRED_LOCATION, FERRY_ADVISE_UNSET_PREFERRED_LOCATION, location);
+        check_advice(device, managed, FERRY_ADVISE_ACCESSED_BY, FERRY_ADVISE_UNSET_ACCESSED_BY, location);
+        OK(device, prefetch, managed, MEBIBYTE, location, device->default_stream);
+        OK(device, stream_synchronize, device->default_stream);
+        assert_pattern(managed, MEBIBYTE, 5);
+    }
+    OK(device, prefetch, managed, 0, NULL, device->default_stream);
+    give(device, FERRY_MEMORY_MANAGED, managed);
+}
+
+static void
+test_host_visible_memory_is_read_and_written(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    if (!suite_can(FERRYI_DEVICE_HOST_VISIBLE))
+        skip();
+    void *memory = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
+    write_pattern(memory, MEBIBYTE, 8);
+    assert_device(device, memory, MEBIBYTE, 8);
+    write_device(device, memory, MEBIBYTE, 9);
+    assert_pattern(memory, MEBIBYTE, 9);
+    give(device, FERRY_MEMORY_DEVICE, memory);
+}
+
+static void
+test_code_that_cannot_be_loaded_says_so(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    void *out = NULL;
+    if (suite_can(FERRY_CAN_LOAD_CODE)) {
+        static const char nonsense[] = "this is no code";
+        assert_int_not_equal(FERRYI_CALL(device, code_load, nonsense, sizeof(nonsense), &out), FERRY_OK);
+        assert_null(out);
+        return;
+    }
+    char byte = 0;
+    struct ferryi_launch launch = {.grid = {{1, 1, 1}, {1, 1, 1}, 0}};
+    LACKS(device, code_load, &byte, 1, &out);
+    LACKS(device, code_unload, &byte);
+    LACKS(device, code_function, &byte, "f", &out);
+    LACKS(device, launch, &launch, device->default_stream);
+    assert_null(out);
+}
+
+const struct CMUnitTest memory_tests[] = {
+    cmocka_unit_test(test_properties_are_the_heads),
+    cmocka_unit_test(test_calls_are_counted),
+    cmocka_unit_test(test_memory_info_has_free_within_total),
+    cmocka_unit_test(test_memory_is_aligned_and_apart),
+    cmocka_unit_test(test_too_much_memory_is_out_of_memory),
+    cmocka_unit_test(test_freeing_null_does_nothing),
+    cmocka_unit_test(test_freed_memory_comes_back),
+    cmocka_unit_test(test_pinned_memory_serves_every_device),
+    cmocka_unit_test(test_registered_memory_serves_copies),
+    cmocka_unit_test(test_managed_memory_has_one_pointer),
+    cmocka_unit_test(test_prefetch_and_advice_keep_the_data),
+    cmocka_unit_test(test_host_visible_memory_is_read_and_written),
+    cmocka_unit_test(test_code_that_cannot_be_loaded_says_so),
+};
+const size_t memory_test_count = sizeof(memory_tests) / sizeof(memory_tests[0]);

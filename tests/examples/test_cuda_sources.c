@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The CUDA text inside the examples compiles: nothing else would tell on a machine without a GPU. Skipped, with exit
+ * status 77, where there is no NVRTC.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <ferry/ferry.h>
+
+#include "examples/hillshade/hillshade_kernel.h"
+
+/* The program, for the text in it. */
+int vector_add_main(void);
+#define main vector_add_main
+#include "examples/vector_add.c"
+#undef main
+
+enum { SKIPPED = 77 };
+
+/* Newest and oldest of what this compiler knows are both tried: 0 is the library's default. */
+static ferry_status
+check(const ferry_kernel_source *source)
+{
+    static const int architectures[] = {0, 90};
+    for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++) {
+        ferry_status status = ferry_kernel_check(source, architectures[i]);
+        if (status != FERRY_OK) {
+            printf("%s, architecture %d: %s (%s)\n", source->name, architectures[i], ferry_last_error(),
+                   ferry_status_name(status));
+            return status;
+        }
+    }
+    printf("%s compiles\n", source->name);
+    return FERRY_OK;
+}
+
+int
+main(void)
+{
+    static const char broken[] = "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
+    ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT];
+    const ferry_kernel_source hillshade = hillshade_kernel_source(parameters);
+    const ferry_kernel_source sources[] = {
+        hillshade,
+        {.name = "vector_add", .cuda_source = cuda_source},
+    };
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        ferry_status status = check(&sources[i]);
+        if (status == FERRY_ERROR_UNSUPPORTED)
+            return SKIPPED;
+        if (status != FERRY_OK)
+            return EXIT_FAILURE;
+    }
+    /* The check can fail. */
+    return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) == FERRY_ERROR_COMPILE ? EXIT_SUCCESS
+                                                                                                         : EXIT_FAILURE;
+}

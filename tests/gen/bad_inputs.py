@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Bad type files are refused as `file: key: what was wrong and what was expected`, and nothing is written.
+
+Each bad file is a good one with one thing changed. schema.json must accept the good ones, and refuse every bad one that a
+schema can tell; without the jsonschema package that half is skipped.
+"""
+
+import copy
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from harness import BUILTIN, GEN, TYPES, Tap, ferry_gen
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+FLOAT = dict(json.loads((BUILTIN / "float.json").read_text()), prefix="mylib", header="mylib/float.h")
+VEC3 = json.loads((TYPES / "vec3.json").read_text())
+DROP = object()
+COMMANDS = ("header", "source", "convert-header", "convert-source", "check")
+BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
+
+# (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
+CHANGES = [
+    ("unknown key", FLOAT, ["colour"], "red", "colour", "unknown key"),
+    ("unknown key of a field", VEC3, ["fields", 0, "size"], 4, "fields[0].size", "unknown key"),
+    ("unknown key of a conversion", VEC3, ["conversions", 0, "how"], "x", "conversions[0].how", "unknown key"),
+    ("no format version", FLOAT, ["ferry"], DROP, "ferry", "missing"),
+    ("another format version", FLOAT, ["ferry"], 2, "ferry", "version 1"),
+    ("format version true", FLOAT, ["ferry"], True, "ferry", "expected 1", BEYOND_SCHEMA),
+    ("no prefix", FLOAT, ["prefix"], DROP, "prefix", "missing"),
+    ("prefix with capitals", FLOAT, ["prefix"], "MyLib", "prefix", "lower-case"),
+    ("prefix with a trailing underscore", FLOAT, ["prefix"], "mylib_", "prefix", "lower-case"),
+    ("prefix of the library", FLOAT, ["prefix"], "ferry", "prefix", "belongs to the library", BEYOND_SCHEMA),
+    ("prefix that is a reserved word", FLOAT, ["prefix"], "int", "prefix", "reserved word", BEYOND_SCHEMA),
+    ("empty prefix", FLOAT, ["prefix"], "", "prefix", "empty"),
+    ("name that begins with a digit", FLOAT, ["name"], "3d", "name", "lower-case"),
+    ("name with a double underscore", FLOAT, ["name"], "a__b", "name", "lower-case"),
+    ("name that is a C++ word", FLOAT, ["name"], "class", "name", "reserved word", BEYOND_SCHEMA),
+    ("name that is a number", FLOAT, ["name"], 7, "name", "is 7"),
+    ("no c_type", FLOAT, ["c_type"], DROP, "c_type", "missing"),
+    ("pointer as c_type", FLOAT, ["c_type"], "float *", "c_type", "pointers"),
+    ("const c_type", FLOAT, ["c_type"], "const float", "c_type", "reserved word", BEYOND_SCHEMA),
+    ("void c_type", FLOAT, ["c_type"], "void", "c_type", "reserved word", BEYOND_SCHEMA),
+    ("code in c_type", FLOAT, ["c_type"], "float; int x", "c_type", "C type name"),
+    ("struct without a tag", VEC3, ["c_type"], "struct", "c_type", "without a tag", BEYOND_SCHEMA),
+    ("two names as c_type", VEC3, ["c_type"], "mylib vec3", "c_type", "more than one name", BEYOND_SCHEMA),
+    ("no header", FLOAT, ["header"], DROP, "header", "missing"),
+    ("absolute header", FLOAT, ["header"], "/usr/include/x.h", "header", "relative"),
+    ("header outside", FLOAT, ["header"], "../x.h", "header", "relative", BEYOND_SCHEMA),
+    ("header with a quote", FLOAT, ["header"], 'x".h', "header", "relative"),
+    ("include that is no list", VEC3, ["include"], "mylib/structs.h", "include", "a list"),
+    ("include with a line end", VEC3, ["include", 0], "a.h\n#error", "include[0]", "relative"),
+    ("include twice", VEC3, ["include"], ["a.h", "a.h"], "include[1]", "twice"),
+    ("include that is a number", VEC3, ["include"], [1], "include[0]", "is 1"),
+    ("export that is no identifier", FLOAT, ["export"], "__attribute__((x))", "export", "identifier"),
+    ("export that is a reserved word", FLOAT, ["export"], "static", "export", "reserved word", BEYOND_SCHEMA),
+    ("no kind", FLOAT, ["kind"], DROP, "kind", "missing"),
+    ("unknown kind", FLOAT, ["kind"], "decimal", "kind", "one of float, bfloat"),
+    ("kind that is not the C type's", FLOAT, ["kind"], "int", "kind", "of kind 'float'", BEYOND_SCHEMA),
+    ("scalar struct", VEC3, ["c_type"], "float", "kind", "of kind 'float'", BEYOND_SCHEMA),
+    ("no bits", FLOAT, ["bits"], DROP, "bits", "missing"),
+    ("bits as text", FLOAT, ["bits"], "32", "bits", 'is "32"'),
+    ("bits that no float has", FLOAT, ["bits"], 24, "bits", "16 or 32 or 64"),
+    ("bits of another kind", FLOAT, ["bits"], 8, "bits", "16 or 32 or 64"),
+    ("bits that are not the C type's", FLOAT, ["bits"], 64, "bits", "'float' has 32", BEYOND_SCHEMA),
+    ("scalar with fields", FLOAT, ["fields"], [], "fields", "structs only"),
+    ("scalar with bytes", FLOAT, ["bytes"], 4, "bytes", "structs only"),
+    ("scalar with a CUDA declaration", FLOAT, ["cuda_declaration"], "x", "cuda_declaration", "structs only"),
+    ("struct with bits", VEC3, ["bits"], 96, "bits", "scalars only"),
+    ("struct without bytes", VEC3, ["bytes"], DROP, "bytes", "missing"),
+    ("struct of no bytes", VEC3, ["bytes"], 0, "bytes", "is 0"),
+    ("struct without align", VEC3, ["align"], DROP, "align", "missing"),
+    ("align that is no power of two", VEC3, ["align"], 12, "align", "power of two"),
+    ("align that does not divide the size", VEC3, ["align"], 64, "align", "does not divide", BEYOND_SCHEMA),
+    ("struct without fields", VEC3, ["fields"], DROP, "fields", "missing"),
+    ("struct with no field", VEC3, ["fields"], [], "fields", "every field"),
+    ("field that is text", VEC3, ["fields", 1], "v", "fields[1]", "expected an object"),
+    ("field without a name", VEC3, ["fields", 1, "name"], DROP, "fields[1].name", "missing"),
+    ("field name with a space", VEC3, ["fields", 1, "name"], "a b", "fields[1].name", "identifier"),
+    ("field name with an empty part", VEC3, ["fields", 1, "name"], "a..b", "fields[1].name", "identifier"),
+    ("field name that is a reserved word", VEC3, ["fields", 1, "name"], "a.new", "fields[1].name", "reserved word",
+     BEYOND_SCHEMA),
+    ("field listed twice", VEC3, ["fields", 1, "name"], "x", "fields[1].name", "twice", BEYOND_SCHEMA),
+    ("field of an unknown type", VEC3, ["fields", 0, "type"], "long", "fields[0].type", "one of float, double"),
+    ("field without an offset", VEC3, ["fields", 0, "offset"], DROP, "fields[0].offset", "missing"),
+    ("field at a negative offset", VEC3, ["fields", 0, "offset"], -4, "fields[0].offset", "from 0"),
+    ("field past the end", VEC3, ["fields", 3, "offset"], 28, "fields[3].offset", "past 'bytes'", BEYOND_SCHEMA),
+    ("fields that overlap", VEC3, ["fields", 1, "offset"], 2, "fields[1].offset", "overlaps 'x'", BEYOND_SCHEMA),
+    ("field with count 0", VEC3, ["fields", 1, "count"], 0, "fields[1].count", "from 1"),
+    ("field with count true", VEC3, ["fields", 1, "count"], True, "fields[1].count", "is true"),
+    ("field with half a count", VEC3, ["fields", 1, "count"], 1.5, "fields[1].count", "is 1.5"),
+    ("empty CUDA declaration", VEC3, ["cuda_declaration"], "", "cuda_declaration", "empty"),
+    ("CUDA declaration with a NUL", VEC3, ["cuda_declaration"], "a\0b", "cuda_declaration", "control", BEYOND_SCHEMA),
+    ("CUDA declaration too long", VEC3, ["cuda_declaration"], "x" * 5000, "cuda_declaration", "at most"),
+    ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "half", "conversions[0].from", "built-in"),
+    ("conversion without a function", VEC3, ["conversions", 0, "function"], DROP, "conversions[0].function", "missing"),
+    ("conversion by no identifier", VEC3, ["conversions", 0, "function"], "f()", "conversions[0].function", "identifier"),
+    ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),
+]
+
+# (name, text, words in the message)
+TEXTS = [
+    ("no JSON", "prefix: mylib", "line 1 column 1: not JSON"),
+    ("an empty file", "", "not JSON"),
+    ("a list", "[1]", "expected one JSON object"),
+    ("a key twice", '{"ferry": 1, "ferry": 1}', "ferry: appears twice"),
+    ("NaN", '{"ferry": NaN}', "not JSON"),
+    ("a huge number", '{"ferry": ' + "9" * 5000 + "}", "bad.json: "),
+    ("deep nesting", "[" * 100000, "nested too deeply"),
+    ("text that is not UTF-8", b'{"ferry": "\xff"}', "not UTF-8"),
+]
+
+
+def changed(base, path, value):
+    data = copy.deepcopy(base)
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    if value is DROP:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return data
+
+
+def refusal_problems(folder, content, words, commands=("header",)):
+    """Runs commands on a bad file: exit status 1, one line that says why, and no output."""
+    path = pathlib.Path(folder) / "bad.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for command in commands:
+        options = [] if command == "check" else ["-o", "made.out", "--depfile", "made.d"]
+        result = ferry_gen(command, "bad.json", *options, folder=folder)
+        if result.returncode != 1:
+            yield f"{command}: exit status {result.returncode}, expected 1"
+        for word in words:
+            if word not in result.stderr:
+                yield f"{command}: no '{word}' in: {result.stderr.strip()}"
+        if len(result.stderr.splitlines()) != 1:
+            yield f"{command}: expected one line of message: {result.stderr}"
+        for left in set(os.listdir(folder)) - {"bad.json"}:
+            yield f"{command}: left {left} behind"
+            os.unlink(os.path.join(folder, left))
+
+
+def schema_cases(tap):
+    if jsonschema is None:
+        tap.skip("schema.json agrees", "no jsonschema package")
+        return
+    schema = json.loads((GEN / "schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+    for path in sorted(BUILTIN.glob("*.json")) + sorted(TYPES.glob("*.json")):
+        errors = [error.message for error in validator.iter_errors(json.loads(path.read_text()))]
+        tap.case(f"schema.json accepts {path.name}", errors)
+    for name, base, path, value, *_, last in CHANGES:
+        if last is not BEYOND_SCHEMA:
+            valid = validator.is_valid(changed(base, path, value))
+            tap.case(f"schema.json refuses: {name}", ["is accepted"] if valid else [])
+
+
+def good_cases(tap):
+    for path in sorted(BUILTIN.glob("*.json")) + sorted(TYPES.glob("*.json")):
+        result = ferry_gen("check", path)
+        tap.case(f"check accepts {path.name}", [] if result.returncode == 0 else [result.stderr])
+
+
+def main():
+    tap = Tap()
+    good_cases(tap)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, base, path, value, key, words, *_ in CHANGES:
+            content = json.dumps(changed(base, path, value))
+            tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words])))
+        for name, text, words in TEXTS:
+            tap.case(name, list(refusal_problems(folder, text, ["bad.json: ", words])))
+        tap.case("every command refuses", list(refusal_problems(folder, "{}", ["bad.json: ferry: missing"], COMMANDS)))
+        result = ferry_gen("header", "absent.json", "-o", "made.out", folder=folder)
+        tap.case("a file that is not there", [] if result.returncode == 1
+                 and result.stderr.startswith("absent.json: cannot be read") else [result.stderr])
+    schema_cases(tap)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

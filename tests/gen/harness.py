@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""What the generator's tests share: where things are, how to run ferry-gen and compilers."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+GEN = ROOT / "gen"
+TEMPLATES = ROOT / "templates"
+BUILTIN = GEN / "types"
+TYPES = HERE / "types"
+
+sys.path.insert(0, str(ROOT / "tests" / "lint"))
+sys.path.insert(0, str(GEN))
+sys.dont_write_bytecode = True
+
+from tap import Tap  # noqa: E402,F401
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+C_WARNINGS = WARNINGS + ["-Wstrict-prototypes", "-Wmissing-prototypes"]
+
+
+def ferry_gen(*arguments, folder=None, env=None):
+    """Runs the generator of the source tree with this Python."""
+    command = [sys.executable, "-B", str(GEN / "ferry_gen.py"), *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **(env or {})})
+
+
+def generate(command, types, output, *options):
+    """Runs the generator and returns the problems, none when it worked."""
+    os.makedirs(os.path.dirname(output), exist_ok=True)
+    result = ferry_gen(command, *types, "-o", output, *options)
+    return [] if result.returncode == 0 else [f"ferry-gen {command}: {line}" for line in result.stderr.splitlines()]
+
+
+def builtin_headers(folder):
+    """<ferry/float.h> and its kin, generated below `folder`."""
+    problems = []
+    for path in sorted(BUILTIN.glob("*.json")):
+        problems += generate("header", [path], f"{folder}/ferry/{path.stem}.h")
+    return problems
+
+
+def c_compilers():
+    """The compilers to try, as command lists: CC, or every usual one that is there."""
+    if os.environ.get("CC"):
+        return [os.environ["CC"].split()]
+    return [[name] for name in ("gcc", "clang") if shutil.which(name)]
+
+
+def cxx_compilers():
+    if os.environ.get("CXX"):
+        return [os.environ["CXX"].split()]
+    return [[name] for name in ("g++", "clang++") if shutil.which(name)]
+
+
+def compile_problems(compiler, options, folders, path, output=os.devnull):
+    """The compiler's messages about one file, none when it compiles."""
+    includes = [f"-I{folder}" for folder in folders]
+    command = [*compiler, *options, *includes, "-c", str(path), "-o", str(output)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode == 0:
+        return []
+    return result.stderr.splitlines()[:20] or [f"{compiler[0]}: exit status {result.returncode}"]

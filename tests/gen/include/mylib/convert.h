@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MYLIB_CONVERT_H
+#define MYLIB_CONVERT_H
+
+#include <stddef.h>
+
+#include "mylib/structs.h"
+
+void mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t count);
+void mylib_vec3_from_double(struct mylib_vec3 *target, const double *source, size_t count);
+
+#endif

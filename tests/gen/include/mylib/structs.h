@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MYLIB_STRUCTS_H
+#define MYLIB_STRUCTS_H
+
+#include <stdint.h>
+
+#define MYLIB_API __attribute__((visibility("default")))
+
+struct mylib_label {
+    uint8_t tag;
+    double weight;
+};
+
+struct mylib_vec3 {
+    float x, v[2];
+    struct mylib_label label;
+};
+
+typedef struct mylib_large {
+    int32_t cells[4][4];
+} mylib_large;
+
+#endif

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Includes only point downwards.
+
+usage: layers.py SOURCE-ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+from tap import Tap
+
+# Who may include whose private headers. A layer is a folder of src/, or one module directly in it.
+BELOW = {
+    "base": set(),
+    "device": {"base"},
+    "pool": {"base", "device"},
+    "coherence": set(),
+    "valid_map": {"base", "coherence"},
+    "transfer": {"base", "device", "pool"},
+    "context": {"base", "device", "pool", "transfer"},
+    "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context"},
+    "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "buffer"},
+}
+EVERYTHING = {"src/context.c"}  # wires all the others
+PURE = {"coherence"}  # standard headers only
+KIND_OF_CUDA = {"src/device/cuda.c", "src/device/registry.c", "src/device/device.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def layer_of(path):
+    """The folder, or the module that a file directly in src/ belongs to: valid_map_room.c is of valid_map."""
+    parts = pathlib.PurePosixPath(path).parts[1:]
+    if len(parts) > 1:
+        return parts[0]
+    stem = pathlib.PurePosixPath(parts[0]).stem
+    return next((layer for layer in BELOW if stem == layer or stem.startswith(layer + "_")), stem)
+
+
+def includes(root, path):
+    return INCLUDE.findall((root / path).read_text(encoding="utf-8"))
+
+
+def private_includes(root, sources):
+    for path in sources:
+        for bracket, target in includes(root, path):
+            if bracket == '"' and not target.startswith("ferry/"):
+                yield path, target
+
+
+def check_arrows(root, sources):
+    for path, target in private_includes(root, sources):
+        if not target.startswith("src/"):
+            yield f'{path}: includes "{target}"; private headers are written "src/..."'
+            continue
+        layer, other = layer_of(path), layer_of(target)
+        if path not in EVERYTHING and other != layer and other not in BELOW.get(layer, set()):
+            yield f"{path}: {layer} may not include {target} of {other}"
+    for path in sources:
+        if layer_of(path) not in BELOW:
+            yield f"{path}: belongs to no layer that tests/lint/layers.py knows"
+
+
+def check_pure(root, sources):
+    for path in sources:
+        if layer_of(path) in PURE:
+            for _, target in includes(root, path):
+                if "/" in target and layer_of(target) != layer_of(path):
+                    yield f"{path}: is pure, yet includes {target}"
+
+
+def check_cuda_headers(root, sources):
+    for path in sources:
+        if path.startswith("src/device/cuda"):
+            continue
+        for _, target in includes(root, path):
+            if pathlib.PurePosixPath(target).name.startswith("cuda") or target == "nvrtc.h":
+                yield f"{path}: includes {target}; only src/device/cuda* may"
+
+
+def check_toolkit(root, sources):
+    for path in sources:
+        for bracket, target in includes(root, path):
+            if bracket == "<" and (target.startswith("cuda") or target.startswith("nv")):
+                yield f"{path}: includes <{target}>; the library builds without the CUDA Toolkit"
+
+
+def check_cuda_kind(root, sources):
+    for path in sources:
+        if path not in KIND_OF_CUDA and "ferryi_cuda_kind" in (root / path).read_text(encoding="utf-8"):
+            yield f"{path}: names ferryi_cuda_kind; only the registry may"
+
+
+def check_public(root, headers):
+    for path in headers:
+        for bracket, target in includes(root, path):
+            if bracket == '"' or target.startswith("src/"):
+                yield f"{path}: a public header includes {target}"
+
+
+def check_templates(root, templates):
+    for path in templates:
+        for _, target in includes(root, path):
+            if target.startswith("src/"):
+                yield f"{path}: generated code includes {target}; it may use public headers only"
+        if "ferryi_" in (root / path).read_text(encoding="utf-8"):
+            yield f"{path}: generated code uses ferryi_..., which is hidden"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+
+    def files(folder, *suffixes):
+        found = (p for p in (root / folder).rglob("*") if p.name.endswith(suffixes))
+        return sorted(p.relative_to(root).as_posix() for p in found)
+
+    sources = files("src", ".c", ".h")
+    tap = Tap()
+    tap.case("there is something to check", [] if len(sources) > 5 else ["src/ is nearly empty"])
+    tap.case("includes follow the arrows", list(check_arrows(root, sources)))
+    tap.case("coherence is pure", list(check_pure(root, sources)))
+    tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
+    tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))
+    tap.case("the CUDA device is named in the registry alone", list(check_cuda_kind(root, sources)))
+    tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".h.in"))))
+    tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""README's C programs compile without warnings, run on every kind of device, and print what README says.
+
+usage: readme.py README LIBRARY INCLUDE-FOLDER... -- COMPILER...
+
+A program is a ```c block with a main(); a ```text block right after it is its output.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import Tap
+
+PROGRAM = re.compile(r"^```c\n(.*?)^```\n(?:\s*(?:[^\n`]+\n)?\s*```text\n(.*?)^```)?", re.S | re.M)
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def compile_program(text, folder, library, includes, compiler):
+    source, program = os.path.join(folder, "readme.c"), os.path.join(folder, "readme")
+    pathlib.Path(source).write_text(text, encoding="utf-8")
+    where = os.path.dirname(library)
+    command = [*compiler, *WARNINGS, *(f"-I{path}" for path in includes), source, "-o", program, library,
+               f"-Wl,-rpath,{where}", "-pthread", "-ldl", "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return program, done.stderr.splitlines() if done.returncode else []
+
+
+def run_program(program, device, expected):
+    environment = {**os.environ, "FERRY_DEVICE": device}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
+    if expected and done.stdout != expected:
+        return [f"printed {done.stdout!r}, README says {expected!r}"]
+    return []
+
+
+def main():
+    end = sys.argv.index("--")
+    readme, library, *includes = sys.argv[1:end]
+    compiler = sys.argv[end + 1:]
+    programs = [(text, output) for text, output in PROGRAM.findall(pathlib.Path(readme).read_text(encoding="utf-8"))
+                if "main(" in text]
+    tap = Tap()
+    tap.case("README has a program", [] if programs else ["no ```c block with a main()"])
+    for number, (text, output) in enumerate(programs, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            program, problems = compile_program(text, folder, library, includes, compiler)
+            tap.case(f"program {number} compiles", problems)
+            for device in () if problems else ("host", "emulated", "emulated:2"):
+                tap.case(f"program {number} on {device}", run_program(program, device, output))
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Count the cases of a `meson test` run from its testlog.json, per suite.
+
+usage: summary.py STAGE SUMS TESTLOG...
+
+Prints one line when all passed; else also each failing test with the end of its output. Appends "PASSED FAILED"
+to the file SUMS. Exit status 1 when a case failed or none ran. What prints TAP counts each of its cases, any other test
+counts one.
+"""
+
+import collections
+import json
+import os
+import re
+import sys
+
+PLAN = re.compile(r"^1\.\.\d+", re.M)
+CASE = re.compile(r"^(not )?ok\b(.*)$", re.M)
+SKIPPED = re.compile(r"#\s*skip", re.I)
+GOOD = ("OK", "EXPECTEDFAIL")
+REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|^==\d+== \w")
+SHOWN = 40  # lines of a failing test
+
+
+def count(record):
+    """(passed, failed, skipped) of one test."""
+    if record["result"] == "SKIP":
+        return 0, 0, 1
+    output = record.get("stdout", "")
+    if not PLAN.search(output):
+        return (1, 0, 0) if record["result"] in GOOD else (0, 1, 0)
+    passed = failed = skipped = 0
+    for bad, rest in CASE.findall(output):
+        if SKIPPED.search(rest):
+            skipped += 1
+        elif bad:
+            failed += 1
+        else:
+            passed += 1
+    # It crashed, timed out, or a sanitizer ended it after its last case. (cmocka 1.1.5 writes "not ok N # SKIP", which
+    # alone makes Meson say FAIL for a program that ended well.)
+    if record["result"] not in GOOD and failed == 0 and not (skipped and record.get("returncode") == 0):
+        failed = 1
+    return passed, failed, skipped
+
+
+def read(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def suite_of(name):
+    return name.split(" / ")[0].split(":")[-1] if " / " in name else "other"
+
+
+def tell(record):
+    output = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
+    print(f"    {record['name']}: {record['result']}, exit status {record.get('returncode')}")
+    reports = [number for number, line in enumerate(output) if REPORT.search(line)]
+    start = reports[0] if reports else max(0, len(output) - SHOWN)
+    for line in output[start:start + SHOWN]:
+        print(f"    | {line}")
+
+
+def main():
+    stage, sums, *logs = sys.argv[1:]
+    suites = collections.OrderedDict()
+    records = [record for log in logs for record in read(log)]
+    for record in records:
+        total = suites.setdefault(suite_of(record["name"]), [0, 0, 0])
+        for i, n in enumerate(count(record)):
+            total[i] += n
+    passed, failed, skipped = (sum(column) for column in zip(*suites.values())) if suites else (0, 0, 0)
+    if not records:
+        failed = 1
+    parts = [f"{name} {s[0]}" + (f" ({s[1]} FAILED)" if s[1] else "") + (f" ({s[2]} skipped)" if s[2] else "")
+             for name, s in suites.items()]
+    seconds = sum(record.get("duration", 0) for record in records)
+    print(f"{stage + ': tests':<34} {'ok' if failed == 0 else 'FAILED'}  {seconds:4.0f} s  " + ", ".join(parts))
+    if not records:
+        print("    no test ran")
+    for record in records:
+        if count(record)[1]:
+            tell(record)
+    with open(sums, "a", encoding="utf-8") as file:
+        file.write(f"{passed} {failed}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: starting, devices, contexts, and the controls of tests. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
+struct fake_state fake = {.last_location = -2};
+
+#define STACK_MAX     32
+#define ATTRIBUTE_MAX 256
+
+static _Thread_local fake_context *stack[STACK_MAX];
+static _Thread_local int depth;
+static _Thread_local uint64_t thread_number;
+
+static uint64_t threads, calls[FAKE_ENTRY_COUNT];
+static struct {
+    int code, countdown;
+} wanted[FAKE_ENTRY_COUNT];
+static int attributes[ATTRIBUTE_MAX];
+
+static const char *const names[] = {
+#define FAKE_NAME(group, name, parameters) #name,
+    FERRYI_CUDA_SYMBOLS(FAKE_NAME)
+#undef FAKE_NAME
+};
+
+/* -- every call -- */
+
+uint64_t
+fake_thread(void)
+{
+    if (thread_number == 0)
+        thread_number = ++threads;
+    return thread_number;
+}
+
+bool
+fake_is_fatal(fake_result code)
+{
+    return code == FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE || code == FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS ||
+           code == FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT || code == FERRYI_CUDA_ERROR_ASSERT ||
+           (code >= FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR && code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static fake_result
+check_call(enum fake_entry entry, int needs, fake_context **out_context)
+{
+    fake_context *context = depth > 0 ? stack[depth - 1] : NULL;
+    calls[entry]++;
+    if (wanted[entry].countdown > 0 && --wanted[entry].countdown == 0) {
+        fake_result code = (fake_result)wanted[entry].code;
+        if (context && fake_is_fatal(code))
+            context->error = code;
+        return code;
+    }
+    if (!fake.started && entry != FAKE_cuInit && entry != FAKE_cuGetErrorName && entry != FAKE_cuDriverGetVersion)
+        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
+    if (needs & FAKE_NEEDS_CONTEXT) {
+        if (!context)
+            return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+        if (context->retained == 0)
+            return FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (context->error)
+            return context->error;
+        *out_context = context;
+    }
+    return (needs & FAKE_UNSAFE) && fake_capture_forbids() ? FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                                           : FERRYI_CUDA_SUCCESS;
+}
+
+fake_result
+fake_begin(enum fake_entry entry, int needs, fake_context **out_context)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_result result = check_call(entry, needs, out_context);
+    if (result != FERRYI_CUDA_SUCCESS)
+        pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+fake_result
+fake_end(fake_result result)
+{
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* -- starting -- */
+
+static size_t
+number_from(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? (size_t)strtoull(text, NULL, 10) : otherwise;
+}
+
+static void
+start(void)
+{
+    size_t devices = number_from("FAKECUDA_DEVICES", 1);
+    const char *mode = getenv("FAKECUDA_MODE");
+    fake.devices = devices > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : (int)devices;
+    fake.memory_bytes = number_from("FAKECUDA_MEMORY_BYTES", (size_t)256 << 20);
+    fake.lazy = mode && strcmp(mode, "lazy") == 0;
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++)
+        fake.contexts[i].device = i;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = 1;
+    fake.started = true;
+}
+
+ferryi_cu_result
+cuInit(unsigned int flags)
+{
+    FAKE_BEGIN(cuInit, 0, NULL);
+    if (flags != 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (!fake.started)
+        start();
+    return fake_end(fake.devices > 0 ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_NO_DEVICE);
+}
+
+ferryi_cu_result
+cuGetErrorName(ferryi_cu_result error, const char **out_name)
+{
+    switch (error) {
+#define FAKE_CASE(name, value)       \
+    case value:                      \
+        *out_name = #name;           \
+        return FERRYI_CUDA_SUCCESS;
+        FERRYI_CUDA_ERRORS(FAKE_CASE)
+        FERRYI_CUDA_ERRORS_12(FAKE_CASE)
+#undef FAKE_CASE
+    default:
+        *out_name = NULL;
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+ferryi_cu_result
+cuDriverGetVersion(int *out_version)
+{
+    FAKE_BEGIN(cuDriverGetVersion, 0, NULL);
+    *out_version = FAKECUDA_VERSION;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+/* -- devices -- */
+
+static bool
+is_device(ferryi_cu_device device)
+{
+    return device >= 0 && device < fake.devices;
+}
+
+ferryi_cu_result
+cuDeviceGetCount(int *out_count)
+{
+    FAKE_BEGIN(cuDeviceGetCount, 0, NULL);
+    *out_count = fake.devices;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDeviceGet(ferryi_cu_device *out_device, int ordinal)
+{
+    FAKE_BEGIN(cuDeviceGet, 0, NULL);
+    if (!is_device(ordinal))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    *out_device = ordinal;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDeviceGetName(char *name, int bytes, ferryi_cu_device device)
+{
+    FAKE_BEGIN(cuDeviceGetName, 0, NULL);
+    if (!is_device(device) || bytes <= 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    snprintf(name, (size_t)bytes, "fakecuda %d", device);
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDeviceGetAttribute(int *out_value, ferryi_cu_device_attribute attribute, ferryi_cu_device device)
+{
+    FAKE_BEGIN(cuDeviceGetAttribute, 0, NULL);
+    if (!is_device(device))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    if (attribute >= ATTRIBUTE_MAX)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    *out_value = attributes[attribute];
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDeviceTotalMem_v2(size_t *out_bytes, ferryi_cu_device device)
+{
+    FAKE_BEGIN(cuDeviceTotalMem_v2, 0, NULL);
+    if (!is_device(device))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    *out_bytes = fake.memory_bytes;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDeviceCanAccessPeer(int *out_can, ferryi_cu_device device, ferryi_cu_device peer)
+{
+    FAKE_BEGIN(cuDeviceCanAccessPeer, 0, NULL);
+    if (!is_device(device) || !is_device(peer))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    *out_can = device != peer;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+/* -- contexts -- */
+
+static bool
+is_context(const fake_context *context)
+{
+    for (int i = 0; i < fake.devices; i++)
+        if (context == &fake.contexts[i])
+            return context->retained > 0;
+    return false;
+}
+
+ferryi_cu_result
+cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device)
+{
+    FAKE_BEGIN(cuDevicePrimaryCtxRetain, 0, NULL);
+    if (!is_device(device))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    fake_context *context = &fake.contexts[device];
+    if (context->retained++ == 0)
+        fake_context_start(context);
+    *out_context = context;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
+{
+    FAKE_BEGIN(cuDevicePrimaryCtxRelease_v2, 0, NULL);
+    if (!is_device(device) || fake.contexts[device].retained == 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    fake_context *context = &fake.contexts[device];
+    if (context->retained == 1) {
+        fake_wait_context(context);
+        fake_handles_end(context);
+        fake_context_end(context);
+        fake_modules_end(context);
+        fake_blocks_end(context);
+        context->error = FERRYI_CUDA_SUCCESS;
+        context->peers = 0;
+    }
+    context->retained--;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuCtxPushCurrent_v2(ferryi_cu_context context)
+{
+    FAKE_BEGIN(cuCtxPushCurrent_v2, 0, NULL);
+    if (!is_context(context) || depth == STACK_MAX)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    stack[depth++] = context;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuCtxPopCurrent_v2(ferryi_cu_context *out_context)
+{
+    FAKE_BEGIN(cuCtxPopCurrent_v2, 0, NULL);
+    if (depth == 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    *out_context = stack[--depth];
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuCtxEnablePeerAccess, FAKE_NEEDS_CONTEXT, &context);
+    if (!is_context(peer) || peer == context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    if (flags != 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (context->peers & (1u << peer->device))
+        return fake_end(FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    context->peers |= 1u << peer->device;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuCtxSynchronize(void)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuCtxSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (fake_capture_of_context(context, true))
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    fake_wait_context(context);
+    return fake_end(context->error);
+}
+
+/* -- controls -- */
+
+#define FAKE_CONTROL(type, name, parameters) FAKE_EXPORT type name parameters;
+FAKECUDA_CONTROLS(FAKE_CONTROL)
+#undef FAKE_CONTROL
+
+static int
+entry_of(const char *symbol)
+{
+    for (int i = 0; i < FAKE_ENTRY_COUNT; i++)
+        if (strcmp(names[i], symbol) == 0)
+            return i;
+    fprintf(stderr, "fakecuda: there is no %s\n", symbol);
+    abort();
+}
+
+uint64_t
+fakecuda_calls(void)
+{
+    uint64_t sum = 0;
+    pthread_mutex_lock(&fake_lock);
+    for (int i = 0; i < FAKE_ENTRY_COUNT; i++)
+        sum += calls[i];
+    pthread_mutex_unlock(&fake_lock);
+    return sum;
+}
+
+uint64_t
+fakecuda_calls_of(const char *symbol)
+{
+    int entry = entry_of(symbol);
+    pthread_mutex_lock(&fake_lock);
+    uint64_t count = calls[entry];
+    pthread_mutex_unlock(&fake_lock);
+    return count;
+}
+
+struct fakecuda_live
+fakecuda_live(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct fakecuda_live live = fake.live;
+    pthread_mutex_unlock(&fake_lock);
+    return live;
+}
+
+uint64_t
+fakecuda_pageable_copies(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    uint64_t count = fake.pageable_copies;
+    pthread_mutex_unlock(&fake_lock);
+    return count;
+}
+
+void
+fakecuda_fail_next(const char *symbol, int code, int nth)
+{
+    int entry = entry_of(symbol);
+    pthread_mutex_lock(&fake_lock);
+    wanted[entry].code = code;
+    wanted[entry].countdown = nth;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void
+fakecuda_fail_none(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    memset(wanted, 0, sizeof(wanted));
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void *
+fakecuda_current_context(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+int
+fakecuda_context_depth(void)
+{
+    return depth;
+}
+
+void
+fakecuda_set_attribute(int attribute, int value)
+{
+    pthread_mutex_lock(&fake_lock);
+    attributes[attribute] = value;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+int
+fakecuda_last_location(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    int location = fake.last_location;
+    pthread_mutex_unlock(&fake_lock);
+    return location;
+}
+
+bool
+fakecuda_set_mode(const char *mode)
+{
+    pthread_mutex_lock(&fake_lock);
+    bool idle = true;
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++)
+        idle = idle && fake.contexts[i].retained == 0;
+    if (idle)
+        fake.lazy = strcmp(mode, "lazy") == 0;
+    pthread_mutex_unlock(&fake_lock);
+    return idle;
+}
+
+unsigned
+fakecuda_peers(int device)
+{
+    pthread_mutex_lock(&fake_lock);
+    unsigned peers = fake.contexts[device].peers;
+    pthread_mutex_unlock(&fake_lock);
+    return peers;
+}

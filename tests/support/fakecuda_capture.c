@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <stdlib.h>
+
+/* Every capture that ever began stays here, so that events may name one that is over. */
+static struct fake_capture *captures;
+static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+static bool
+forbids(const struct fake_capture *capture)
+{
+    bool mine = capture->thread == fake_thread() && capture->mode != FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!capture->origin || thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    if (thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        return mine;
+    return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+/* Is a call that is no stream work forbidden now? The attempt spoils the captures that forbid it. */
+bool
+fake_capture_forbids(void)
+{
+    bool forbidden = false;
+    for (struct fake_capture *capture = captures; capture; capture = capture->next) {
+        if (!forbids(capture))
+            continue;
+        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        forbidden = true;
+    }
+    return forbidden;
+}
+
+/* A capture goes on in the context, on any stream; or on a blocking one. */
+static struct fake_queue *
+captured_queue(fake_context *context, bool blocking_only)
+{
+    for (struct fake_queue *queue = context->queues; queue; queue = queue->next)
+        if (queue->capture && (queue->blocking || !blocking_only))
+            return queue;
+    return NULL;
+}
+
+bool
+fake_capture_of_context(fake_context *context, bool invalidate)
+{
+    struct fake_queue *queue = captured_queue(context, false);
+    if (queue && invalidate)
+        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return queue != NULL;
+}
+
+/* May work be queued? Notes it in the capture, where there is one. */
+fake_result
+fake_capture_check(struct fake_queue *queue)
+{
+    struct fake_queue *captured;
+    if (queue->capture) {
+        if (queue->capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+            return FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        queue->capture->nodes++;
+        return FERRYI_CUDA_SUCCESS;
+    }
+    if (queue == queue->context->legacy && (captured = captured_queue(queue->context, true)) != NULL) {
+        captured->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return FERRYI_CUDA_SUCCESS;
+}
+
+#if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_status)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    if (queue == context->legacy && captured_queue(context, true))
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    *out_status = queue->capture ? queue->capture->status : FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuThreadExchangeStreamCaptureMode(ferryi_cu_capture_mode *mode)
+{
+    FAKE_BEGIN(cuThreadExchangeStreamCaptureMode, 0, NULL);
+    ferryi_cu_capture_mode before = thread_mode;
+    if (*mode > FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    thread_mode = *mode;
+    *mode = before;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+#endif
+
+/* -- controls -- */
+
+FAKE_EXPORT int fakecuda_begin_capture(void *stream, int mode);
+FAKE_EXPORT int fakecuda_end_capture(void *stream, int *out_nodes);
+
+
+int
+fakecuda_begin_capture(void *stream, int mode)
+{
+    fake_result result = FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    struct fake_capture *capture = calloc(1, sizeof(*capture));
+    pthread_mutex_lock(&fake_lock);
+    struct CUstream_st *handle = stream;
+    if (capture && fake_stream_is_live(handle) && !handle->queue->capture) {
+        *capture = (struct fake_capture){.next = captures,
+                                         .status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE,
+                                         .mode = (ferryi_cu_capture_mode)mode,
+                                         .thread = fake_thread(),
+                                         .origin = handle->queue};
+        captures = handle->queue->capture = capture;
+        capture = NULL;
+        result = FERRYI_CUDA_SUCCESS;
+    }
+    free(capture);
+    return (int)fake_end(result);
+}
+
+int
+fakecuda_end_capture(void *stream, int *out_nodes)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct CUstream_st *handle = stream;
+    struct fake_capture *capture = fake_stream_is_live(handle) ? handle->queue->capture : NULL;
+    if (!capture || capture->origin != handle->queue)
+        return (int)fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    for (struct fake_queue *queue = handle->queue->context->queues; queue; queue = queue->next)
+        if (queue->capture == capture)
+            queue->capture = NULL;
+    capture->origin = NULL;
+    *out_nodes = capture->nodes;
+    return (int)fake_end(capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE ? FERRYI_CUDA_SUCCESS
+                                                                                   : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those that
+ * stand in it, their bodies what tests register. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SHARED_BYTES_FREE (48 << 10)
+#define SHARED_BYTES_MOST (227 << 10)
+#define KERNELS_MAX       64
+#define THREADS_MOST      1024u
+
+static struct kernel {
+    char name[64];
+    fakecuda_kernel *run;
+    int count;
+    size_t bytes[FAKE_PARAMETERS];
+} kernels[KERNELS_MAX];
+static int kernel_count;
+
+static _Thread_local fake_result fault;
+
+FAKE_EXPORT void fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes);
+FAKE_EXPORT void fakecuda_fault(int code);
+
+static struct kernel *
+find_kernel(const char *name)
+{
+    for (int i = 0; i < kernel_count; i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return &kernels[i];
+    return NULL;
+}
+
+void
+fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct kernel *kernel = find_kernel(name);
+    if (!kernel) {
+        if (kernel_count == KERNELS_MAX || count > FAKE_PARAMETERS)
+            abort();
+        kernel = &kernels[kernel_count++];
+        snprintf(kernel->name, sizeof(kernel->name), "%s", name);
+    }
+    kernel->run = run;
+    kernel->count = count;
+    if (count > 0)
+        memcpy(kernel->bytes, bytes, (size_t)count * sizeof(bytes[0]));
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void
+fakecuda_fault(int code)
+{
+    fault = (fake_result)code;
+}
+
+/* -- modules -- */
+
+static void
+write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *options, void **values)
+{
+    char *buffer = NULL;
+    size_t bytes = 0;
+    for (unsigned int i = 0; i < count; i++) {
+        if (options[i] == FERRYI_CU_JIT_ERROR_LOG_BUFFER)
+            buffer = values[i];
+        if (options[i] == FERRYI_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            bytes = (size_t)(uintptr_t)values[i];
+    }
+    if (buffer && bytes > 0)
+        snprintf(buffer, bytes, "%s", message);
+}
+
+ferryi_cu_result
+cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count, ferryi_cu_jit_option *options,
+                   void **values)
+{
+    const char *text = image;
+    fake_context *context;
+    FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (!image)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (strncmp(text, "\x7f" "ELF", 4) == 0 || strncmp(text, "\x50\xed\x55\xba", 4) == 0)
+        return fake_end(FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU);
+    if (strcmp(text, "FAKEPTX") == 0)
+        text += sizeof("FAKEPTX");
+    if (!strstr(text, ".entry")) {
+        write_log("fakecuda: there is no .entry in the text", option_count, options, values);
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
+    }
+    struct CUmod_st *module = calloc(1, sizeof(*module));
+    char *copy = strdup(text);
+    if (!module || !copy) {
+        free(module);
+        free(copy);
+        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    *module = (struct CUmod_st){.next = context->modules, .context = context, .text = copy};
+    context->modules = module;
+    fake.live.modules++;
+    *out_module = module;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+static struct CUmod_st **
+link_to(fake_context *context, const struct CUmod_st *module)
+{
+    struct CUmod_st **link = &context->modules;
+    while (*link && *link != module)
+        link = &(*link)->next;
+    return link;
+}
+
+static void
+free_module(struct CUmod_st *module)
+{
+    while (module->functions) {
+        struct CUfunc_st *function = module->functions;
+        module->functions = function->next;
+        free(function->name);
+        free(function);
+    }
+    free(module->text);
+    free(module);
+}
+
+ferryi_cu_result
+cuModuleUnload(ferryi_cu_module module)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuModuleUnload, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_wait_context(context);
+    struct CUmod_st **link = link_to(context, module);
+    if (!*link)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    *link = module->next;
+    free_module(module);
+    fake.live.modules--;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+void
+fake_modules_end(fake_context *context)
+{
+    while (context->modules) {
+        struct CUmod_st *module = context->modules;
+        context->modules = module->next;
+        free_module(module);
+    }
+}
+
+/* Is there ".entry name" in the text? */
+static bool
+has_entry(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    while ((text = strstr(text, ".entry")) != NULL) {
+        text += strlen(".entry");
+        text += strspn(text, " \t\n");
+        if (strncmp(text, name, length) == 0 && !isalnum((unsigned char)text[length]) && text[length] != '_' &&
+            text[length] != '$')
+            return true;
+    }
+    return false;
+}
+
+ferryi_cu_result
+cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, const char *name)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuModuleGetFunction, FAKE_NEEDS_CONTEXT, &context);
+    if (!*link_to(context, module))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    struct CUfunc_st *function = module->functions;
+    while (function && strcmp(function->name, name) != 0)
+        function = function->next;
+    if (!function && !has_entry(module->text, name))
+        return fake_end(FERRYI_CUDA_ERROR_NOT_FOUND);
+    if (!function) {
+        function = calloc(1, sizeof(*function));
+        char *copy = strdup(name);
+        if (!function || !copy)
+            abort();
+        *function = (struct CUfunc_st){
+            .next = module->functions, .module = module, .name = copy, .shared_bytes = SHARED_BYTES_FREE};
+        module->functions = function;
+    }
+    *out_function = function;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute, ferryi_cu_function function)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuFuncGetAttribute, FAKE_NEEDS_CONTEXT, &context);
+    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    *out_value = function->shared_bytes;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute attribute, int value)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuFuncSetAttribute, FAKE_NEEDS_CONTEXT, &context);
+    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > SHARED_BYTES_MOST)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    function->shared_bytes = value;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+/* -- launches -- */
+
+struct launch {
+    fakecuda_kernel *run;
+    unsigned grid[3], block[3];
+    int count;
+    void *parameters[FAKE_PARAMETERS];
+    _Alignas(16) char values[];
+};
+
+static fake_result
+run_launch(void *payload)
+{
+    struct launch *launch = payload;
+    fault = FERRYI_CUDA_SUCCESS;
+    launch->run(launch->parameters, launch->grid, launch->block);
+    return fault;
+}
+
+static size_t
+padded(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
+
+/* The launch with the values as they are now. */
+static struct launch *
+prepare(const struct kernel *kernel, void **arguments)
+{
+    size_t bytes = 0, at = 0;
+    for (int i = 0; i < kernel->count; i++)
+        bytes += padded(kernel->bytes[i]);
+    struct launch *launch = NULL;
+    if (posix_memalign((void **)&launch, 16, sizeof(*launch) + bytes) != 0)
+        return NULL;
+    *launch = (struct launch){.run = kernel->run, .count = kernel->count};
+    for (int i = 0; i < kernel->count; i++) {
+        launch->parameters[i] = launch->values + at;
+        memcpy(launch->values + at, arguments[i], kernel->bytes[i]);
+        at += padded(kernel->bytes[i]);
+    }
+    return launch;
+}
+
+ferryi_cu_result
+cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+               unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, ferryi_cu_stream stream, void **arguments,
+               void **extra)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuLaunchKernel, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    if (!function || function->module->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 || extra ||
+        (uint64_t)block_x * block_y * block_z > THREADS_MOST || shared_bytes > (unsigned)function->shared_bytes)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    const struct kernel *kernel = find_kernel(function->name);
+    if (!kernel)
+        return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+    struct launch *launch = prepare(kernel, arguments);
+    if (!launch)
+        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
+    memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
+    return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: copies, fills and host functions. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <stdlib.h>
+
+/* Rows from one memory to another; a plain copy is one row. */
+struct copy {
+    char *target;
+    const char *source;
+    size_t target_pitch, source_pitch, row_bytes, rows;
+    char *staged; /* the source as it was at the call; freed with the work */
+    bool wait;    /* the call returns only when the bytes have arrived */
+    bool fault;   /* a pointer that is nobody's: the device faults when it gets there */
+};
+
+static fake_result
+run_copy(void *payload)
+{
+    const struct copy *copy = payload;
+    if (copy->fault)
+        return FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t row = 0; row < copy->rows; row++)
+        memcpy(copy->target + row * copy->target_pitch, copy->source + row * copy->source_pitch, copy->row_bytes);
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static void
+drop_copy(void *payload)
+{
+    free(((struct copy *)payload)->staged);
+}
+
+static size_t
+extent(size_t pitch, size_t row_bytes, size_t rows)
+{
+    return (rows - 1) * pitch + row_bytes;
+}
+
+/* A pointer of the device's side: memory of this context, or managed or page-locked memory of any. */
+static fake_result
+check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
+{
+    const struct fake_block *block = fake_block_of(memory, bytes);
+    if (!block)
+        copy->fault = true;
+    else if (block->kind == FAKE_DEVICE && block->context != context)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+/* A pointer of the host's side. Memory that is not page-locked makes the copy wait for the host one way or the other. */
+static fake_result
+check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
+{
+    const struct fake_block *block = fake_block_of(memory, bytes);
+    if (block)
+        return block->kind == FAKE_DEVICE ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
+    fake.pageable_copies++;
+    copy->wait = !is_source;
+    if (is_source && !copy->fault) {
+        copy->staged = malloc(bytes);
+        if (!copy->staged)
+            return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(copy->staged, memory, bytes);
+        copy->source = copy->staged;
+    }
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static fake_result
+check_sides(const fake_context *context, struct copy *copy, bool host_source, bool host_target)
+{
+    size_t source_bytes = extent(copy->source_pitch, copy->row_bytes, copy->rows);
+    size_t target_bytes = extent(copy->target_pitch, copy->row_bytes, copy->rows);
+    fake_result result = FERRYI_CUDA_SUCCESS;
+    if (!host_source)
+        result = check_device_side(context, copy, copy->source, source_bytes);
+    if (result == FERRYI_CUDA_SUCCESS && !host_target)
+        result = check_device_side(context, copy, copy->target, target_bytes);
+    if (result == FERRYI_CUDA_SUCCESS && host_source)
+        result = check_host_side(copy, copy->source, source_bytes, true);
+    if (result == FERRYI_CUDA_SUCCESS && host_target)
+        result = check_host_side(copy, copy->target, target_bytes, false);
+    return result;
+}
+
+static fake_result
+queue_copy(fake_context *context, const struct copy *plan, bool host_source, bool host_target, ferryi_cu_stream stream)
+{
+    struct fake_queue *queue;
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS || plan->rows == 0 || plan->row_bytes == 0)
+        return result;
+    struct copy *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    *copy = *plan;
+    result = check_sides(context, copy, host_source, host_target);
+    if (result != FERRYI_CUDA_SUCCESS) {
+        free(copy->staged);
+        free(copy);
+        return result;
+    }
+    bool wait = copy->wait;
+    result = fake_enqueue(queue, run_copy, drop_copy, copy, NULL);
+    if (result == FERRYI_CUDA_SUCCESS && wait && !queue->capture)
+        fake_wait(queue, queue->queued);
+    return result;
+}
+
+static struct copy
+plain(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes)
+{
+    return (struct copy){.target = (char *)(uintptr_t)target,
+                         .source = (const char *)(uintptr_t)source,
+                         .target_pitch = bytes,
+                         .source_pitch = bytes,
+                         .row_bytes = bytes,
+                         .rows = 1};
+}
+
+ferryi_cu_result
+cuMemcpyHtoDAsync_v2(ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct copy copy = plain(target, (uintptr_t)source, bytes);
+    FAKE_BEGIN(cuMemcpyHtoDAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_copy(context, &copy, true, false, stream));
+}
+
+ferryi_cu_result
+cuMemcpyDtoHAsync_v2(void *target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct copy copy = plain((uintptr_t)target, source, bytes);
+    FAKE_BEGIN(cuMemcpyDtoHAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_copy(context, &copy, false, true, stream));
+}
+
+ferryi_cu_result
+cuMemcpyDtoDAsync_v2(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct copy copy = plain(target, source, bytes);
+    FAKE_BEGIN(cuMemcpyDtoDAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_copy(context, &copy, false, false, stream));
+}
+
+ferryi_cu_result
+cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,
+                  ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct copy copy = plain(target, source, bytes);
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuMemcpyPeerAsync, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (!target_context || !source_context || !target_context->retained || !source_context->retained)
+        result = FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_device_side(target_context, &copy, copy.target, bytes);
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_device_side(source_context, &copy, copy.source, bytes);
+    struct copy *payload = result == FERRYI_CUDA_SUCCESS ? malloc(sizeof(*payload)) : NULL;
+    if (!payload)
+        return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    *payload = copy;
+    return fake_end(fake_enqueue(queue, run_copy, NULL, payload, NULL));
+}
+
+ferryi_cu_result
+cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    bool host_source = rows->source_type == FERRYI_CU_MEMORYTYPE_HOST;
+    bool host_target = rows->target_type == FERRYI_CU_MEMORYTYPE_HOST;
+    struct copy copy = {
+        .source = host_source ? rows->source_host : (const char *)(uintptr_t)rows->source_device,
+        .target = host_target ? rows->target_host : (char *)(uintptr_t)rows->target_device,
+        .source_pitch = rows->source_pitch,
+        .target_pitch = rows->target_pitch,
+        .row_bytes = rows->width_bytes,
+        .rows = rows->height,
+    };
+    FAKE_BEGIN(cuMemcpy2DAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    if (rows->source_x_bytes || rows->source_y || rows->target_x_bytes || rows->target_y || (host_source && host_target) ||
+        copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
+}
+
+/* -- batches -- */
+
+#if FAKECUDA_GENERATION >= 12
+struct batch {
+    size_t count;
+    struct copy copies[];
+};
+
+/* From the last copy to the first: nobody may count on an order. */
+static fake_result
+run_batch(void *payload)
+{
+    struct batch *batch = payload;
+    fake_result result = FERRYI_CUDA_SUCCESS;
+    for (size_t i = batch->count; i-- > 0 && result == FERRYI_CUDA_SUCCESS;)
+        result = run_copy(&batch->copies[i]);
+    return result;
+}
+
+static void
+drop_batch(void *payload)
+{
+    struct batch *batch = payload;
+    for (size_t i = 0; i < batch->count; i++)
+        drop_copy(&batch->copies[i]);
+}
+
+/* Which side an address is on is for the driver to find out: what it does not know is the host's. */
+static bool
+is_host(const void *memory, size_t bytes)
+{
+    const struct fake_block *block = fake_block_of(memory, bytes);
+    return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
+}
+
+static fake_result
+queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferryi_cu_pointer *sources, const size_t *bytes,
+            size_t count, const struct ferryi_cu_copy_attributes *attributes, const size_t *indices, size_t attribute_count,
+            ferryi_cu_stream stream)
+{
+    struct fake_queue *queue;
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return result;
+    if (queue == context->legacy || count == 0 || attribute_count != 1 || indices[0] != 0 ||
+        attributes->source_access_order != FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    struct batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->copies[0]));
+    bool wait = false;
+    if (!batch)
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    for (; batch->count < count && result == FERRYI_CUDA_SUCCESS; batch->count++) {
+        struct copy *copy = &batch->copies[batch->count];
+        *copy = plain(targets[batch->count], sources[batch->count], bytes[batch->count]);
+        bool host_source = is_host(copy->source, copy->row_bytes), host_target = is_host(copy->target, copy->row_bytes);
+        if (bytes[batch->count] == 0)
+            result = FERRYI_CUDA_ERROR_INVALID_VALUE;
+        else if (host_source && host_target)
+            copy->fault = true;
+        else
+            result = check_sides(context, copy, host_source, host_target);
+        wait = wait || copy->wait;
+    }
+    if (result != FERRYI_CUDA_SUCCESS) {
+        drop_batch(batch);
+        free(batch);
+        return result;
+    }
+    result = fake_enqueue(queue, run_batch, drop_batch, batch, NULL);
+    if (result == FERRYI_CUDA_SUCCESS && wait && !queue->capture)
+        fake_wait(queue, queue->queued);
+    return result;
+}
+
+ferryi_cu_result
+cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes, size_t count,
+                   struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
+                   size_t *out_failed, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemcpyBatchAsync, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count,
+                                     stream);
+    if (result != FERRYI_CUDA_SUCCESS)
+        *out_failed = SIZE_MAX;
+    return fake_end(result);
+}
+#endif
+
+#if FAKECUDA_GENERATION >= 13
+ferryi_cu_result
+cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes, size_t count,
+                      struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
+                      ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemcpyBatchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream));
+}
+#endif
+
+/* -- fills -- */
+
+struct fill {
+    struct copy target; /* only its target and fault */
+    uint32_t pattern;
+    size_t pattern_bytes, count;
+};
+
+static fake_result
+run_fill(void *payload)
+{
+    const struct fill *fill = payload;
+    if (fill->target.fault)
+        return FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t i = 0; i < fill->count; i++) {
+        unsigned char byte = (unsigned char)fill->pattern;
+        unsigned short half = (unsigned short)fill->pattern;
+        const void *value = fill->pattern_bytes == 1 ? (const void *)&byte : fill->pattern_bytes == 2 ? (const void *)&half
+                                                                                                      : &fill->pattern;
+        memcpy(fill->target.target + i * fill->pattern_bytes, value, fill->pattern_bytes);
+    }
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static fake_result
+queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, size_t pattern_bytes, size_t count,
+           ferryi_cu_stream stream)
+{
+    struct fake_queue *queue;
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS && target % pattern_bytes != 0)
+        result = FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (result != FERRYI_CUDA_SUCCESS || count == 0)
+        return result;
+    struct fill *fill = malloc(sizeof(*fill));
+    if (!fill)
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    *fill = (struct fill){.target = plain(target, 0, 0), .pattern = pattern, .pattern_bytes = pattern_bytes, .count = count};
+    result = check_device_side(context, &fill->target, fill->target.target, pattern_bytes * count);
+    if (result != FERRYI_CUDA_SUCCESS) {
+        free(fill);
+        return result;
+    }
+    return fake_enqueue(queue, run_fill, NULL, fill, NULL);
+}
+
+ferryi_cu_result
+cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemsetD8Async, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_fill(context, target, value, 1, count, stream));
+}
+
+ferryi_cu_result
+cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemsetD16Async, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_fill(context, target, value, 2, count, stream));
+}
+
+ferryi_cu_result
+cuMemsetD32Async(ferryi_cu_pointer target, unsigned int value, size_t count, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemsetD32Async, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(queue_fill(context, target, value, 4, count, stream));
+}
+
+/* -- host functions -- */
+
+struct host_call {
+    ferryi_cu_host_function run;
+    void *user;
+};
+
+static fake_result
+run_host_call(void *payload)
+{
+    const struct host_call *call = payload;
+    call->run(call->user);
+    return FERRYI_CUDA_SUCCESS;
+}
+
+ferryi_cu_result
+cuLaunchHostFunc(ferryi_cu_stream stream, ferryi_cu_host_function run, void *user)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    struct host_call *call = result == FERRYI_CUDA_SUCCESS ? malloc(sizeof(*call)) : NULL;
+    if (!call)
+        return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    *call = (struct host_call){run, user};
+    return fake_end(fake_enqueue(queue, run_host_call, NULL, call, NULL));
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FAKECUDA_INTERNAL_H
+#define FAKECUDA_INTERNAL_H
+
+/*
+ * What the files of fakecuda share. One lock guards everything; it is released only while a piece of work runs and while a thread
+ * waits. Every change wakes all waiters.
+ *
+ * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at once. A piece of work waits for
+ * points: places in queues.
+ */
+
+#include <pthread.h>
+
+#include "src/device/cuda_abi.h"
+#include "tests/support/fakecuda.h"
+
+#define FAKE_EXPORT      __attribute__((visibility("default")))
+#define FAKE_DEVICES_MAX 8
+#define FAKE_PARAMETERS  32
+
+/* FAKECUDA_GENERATION: which driver this build imitates: 13, 12 (12.8: another signature for batches) or 9 (no optional
+ * group but the old prefetch and advice). */
+#ifndef FAKECUDA_GENERATION
+#define FAKECUDA_GENERATION 13
+#endif
+#define FAKECUDA_VERSION (FAKECUDA_GENERATION == 12 ? 12080 : FAKECUDA_GENERATION * 1000)
+
+typedef ferryi_cu_result fake_result;
+typedef struct CUctx_st fake_context;
+
+/* Every entry point of the interface, declared as the library under test believes it to be. */
+#define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
+FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
+#undef FAKE_DECLARE
+
+#define FAKE_NUMBER(group, name, parameters) FAKE_##name,
+enum fake_entry { FERRYI_CUDA_SYMBOLS(FAKE_NUMBER) FAKE_ENTRY_COUNT };
+#undef FAKE_NUMBER
+
+struct fake_capture {
+    struct fake_capture *next;
+    ferryi_cu_capture_status status;
+    ferryi_cu_capture_mode mode;
+    uint64_t thread;
+    struct fake_queue *origin; /* compared only */
+    int nodes;
+};
+
+struct fake_point {
+    struct fake_queue *queue; /* held */
+    uint64_t number;
+};
+
+struct fake_work {
+    struct fake_work *next;
+    fake_result (*run)(void *payload);
+    void (*drop)(void *payload); /* frees what the payload holds; may be NULL */
+    void *payload;               /* freed with the work */
+    struct fake_point *points;
+    size_t point_count;
+    uint64_t number;
+};
+
+struct fake_queue {
+    struct fake_queue *next; /* of the context */
+    int holders;
+    fake_context *context;
+    struct fake_work *first, *last;
+    uint64_t queued, done;
+    uint64_t wanted;              /* in lazy mode: somebody asked whether it has come so far */
+    uint64_t thread;              /* of a per-thread queue; else 0 */
+    struct fake_capture *capture; /* NULL: none */
+    bool blocking, has_handle, running, has_worker, quit;
+    pthread_t worker;
+};
+
+struct CUstream_st {
+    struct fake_queue *queue; /* NULL: a free slot */
+    struct CUstream_st *next_free;
+};
+
+struct CUevent_st {
+    struct CUevent_st *next_free;
+    bool live;
+    fake_context *context;
+    struct fake_point point; /* queue NULL: never recorded */
+    struct fake_capture *capture;
+};
+
+struct CUmod_st {
+    struct CUmod_st *next;
+    fake_context *context;
+    struct CUfunc_st *functions;
+    char *text;
+};
+
+struct CUfunc_st {
+    struct CUfunc_st *next;
+    struct CUmod_st *module;
+    char *name;
+    int shared_bytes;
+};
+
+struct CUctx_st {
+    int device;
+    int retained;      /* 0: the context does not exist */
+    fake_result error; /* the fault that ended it; 0: none */
+    struct fake_queue *queues;
+    struct fake_queue *legacy;
+    struct CUmod_st *modules;
+    size_t used_bytes;
+    unsigned peers;
+};
+
+enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED };
+
+struct fake_block {
+    struct fake_block *next;
+    enum fake_kind kind;
+    fake_context *context;
+    char *memory;
+    size_t bytes;
+};
+
+extern pthread_mutex_t fake_lock;
+extern pthread_cond_t fake_changed;
+
+/* Set under the lock. */
+extern struct fake_state {
+    bool started, lazy;
+    int devices;
+    size_t memory_bytes;
+    fake_context contexts[FAKE_DEVICES_MAX];
+    struct fakecuda_live live;
+    uint64_t pageable_copies;
+    int last_location;
+} fake;
+
+enum {
+    FAKE_NEEDS_CONTEXT = 1, /* a current context that has not ended */
+    FAKE_UNSAFE = 2,        /* forbidden while a capture that is not relaxed goes on */
+};
+
+/* Count the call, fail it where a test wants that, and take the lock. On failure the lock is not held. */
+fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
+fake_result fake_end(fake_result result);
+
+#define FAKE_BEGIN(name, needs, context)                                              \
+    do {                                                                              \
+        fake_result result_ = fake_begin(FAKE_##name, (needs), (context));            \
+        if (result_ != FERRYI_CUDA_SUCCESS)                                           \
+            return result_;                                                           \
+    } while (0)
+
+uint64_t fake_thread(void);
+bool fake_is_fatal(fake_result code);
+
+/* fakecuda_queue.c: all under the lock */
+struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
+void fake_queue_drop(struct fake_queue *queue);
+fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
+/* Takes `payload`, which must be from malloc or NULL, also on failure. */
+fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *), void *payload,
+                         const struct fake_point *after);
+void fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number);
+void fake_wait(struct fake_queue *queue, uint64_t number);
+void fake_want(struct fake_queue *queue, uint64_t number);
+void fake_wait_context(fake_context *context);
+void fake_context_start(fake_context *context);
+void fake_context_end(fake_context *context);
+void fake_reap(fake_context *context);
+
+/* fakecuda_capture.c */
+bool fake_capture_forbids(void);
+fake_result fake_capture_check(struct fake_queue *queue);
+bool fake_capture_of_context(fake_context *context, bool invalidate);
+
+/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: what the end of a context takes with it */
+void fake_handles_end(fake_context *context);
+bool fake_stream_is_live(ferryi_cu_stream stream);
+void fake_blocks_end(fake_context *context);
+void fake_modules_end(fake_context *context);
+
+/* fakecuda_memory.c: the block that holds the range, or NULL */
+struct fake_block *fake_block_of(const void *memory, size_t bytes);
+
+#endif

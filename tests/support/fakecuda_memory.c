@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: memory of every kind, and advice about it. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <stdlib.h>
+
+static struct fake_block *blocks;
+
+struct fake_block *
+fake_block_of(const void *memory, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)memory;
+    for (struct fake_block *block = blocks; block; block = block->next) {
+        uintptr_t start = (uintptr_t)block->memory;
+        if (begin >= start && begin - start <= block->bytes && bytes <= block->bytes - (begin - start) &&
+            begin - start < block->bytes)
+            return block;
+    }
+    return NULL;
+}
+
+static bool
+add_block(fake_context *context, enum fake_kind kind, void *memory, size_t bytes)
+{
+    struct fake_block *block = calloc(1, sizeof(*block));
+    if (!block)
+        return false;
+    *block = (struct fake_block){.next = blocks, .kind = kind, .context = context, .memory = memory, .bytes = bytes};
+    blocks = block;
+    if (kind == FAKE_DEVICE)
+        context->used_bytes += bytes;
+    if (kind == FAKE_REGISTERED)
+        fake.live.registrations++;
+    else
+        fake.live.allocations++;
+    return true;
+}
+
+static fake_result
+allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
+{
+    if (bytes == 0)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (kind == FAKE_DEVICE && bytes > fake.memory_bytes - context->used_bytes)
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    void *memory = NULL;
+    if (posix_memalign(&memory, 512, bytes) != 0)
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    if (!add_block(context, kind, memory, bytes)) {
+        free(memory);
+        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    /* New memory never happens to be zero. */
+    memset(memory, 0xcd, bytes);
+    *out = memory;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static void
+remove_block(struct fake_block *block)
+{
+    struct fake_block **link = &blocks;
+    while (*link != block)
+        link = &(*link)->next;
+    *link = block->next;
+    if (block->kind == FAKE_DEVICE)
+        block->context->used_bytes -= block->bytes;
+    if (block->kind != FAKE_REGISTERED)
+        free(block->memory);
+    free(block);
+}
+
+/* Take back an allocation that begins at `memory`. Like the driver's, this waits for the device. */
+static fake_result
+give_back(fake_context *context, const void *memory, unsigned kinds)
+{
+    fake_wait_context(context);
+    struct fake_block *block = fake_block_of(memory, 0);
+    if (!block || block->memory != memory || !(kinds & 1u << block->kind) || block->context != context)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    remove_block(block);
+    fake.live.allocations--;
+    return context->error;
+}
+
+ferryi_cu_result
+cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemGetInfo_v2, FAKE_NEEDS_CONTEXT, &context);
+    *out_free = fake.memory_bytes - context->used_bytes;
+    *out_total = fake.memory_bytes;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
+{
+    fake_context *context;
+    void *memory;
+    FAKE_BEGIN(cuMemAlloc_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_result result = allocate(context, FAKE_DEVICE, bytes, &memory);
+    if (result == FERRYI_CUDA_SUCCESS)
+        *out_memory = (uintptr_t)memory;
+    return fake_end(result);
+}
+
+ferryi_cu_result
+cuMemFree_v2(ferryi_cu_pointer memory)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemFree_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    return fake_end(give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
+}
+
+ferryi_cu_result
+cuMemAllocManaged(ferryi_cu_pointer *out_memory, size_t bytes, unsigned int flags)
+{
+    fake_context *context;
+    void *memory;
+    FAKE_BEGIN(cuMemAllocManaged, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_result result = FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (flags == FERRYI_CU_MEM_ATTACH_GLOBAL)
+        result = allocate(context, FAKE_MANAGED, bytes, &memory);
+    if (result == FERRYI_CUDA_SUCCESS)
+        *out_memory = (uintptr_t)memory;
+    return fake_end(result);
+}
+
+ferryi_cu_result
+cuMemHostAlloc(void **out_memory, size_t bytes, unsigned int flags)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemHostAlloc, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (flags != FERRYI_CU_MEMHOSTALLOC_PORTABLE)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return fake_end(allocate(context, FAKE_PINNED, bytes, out_memory));
+}
+
+ferryi_cu_result
+cuMemFreeHost(void *memory)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemFreeHost, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
+}
+
+static bool
+overlaps(const char *memory, size_t bytes)
+{
+    for (struct fake_block *block = blocks; block; block = block->next)
+        if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes && (uintptr_t)block->memory < (uintptr_t)memory + bytes)
+            return true;
+    return false;
+}
+
+ferryi_cu_result
+cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (!memory || bytes == 0 || flags != FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (overlaps(memory, bytes))
+        return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    return fake_end(add_block(context, FAKE_REGISTERED, memory, bytes) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+ferryi_cu_result
+cuMemHostUnregister(void *memory)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemHostUnregister, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    struct fake_block *block = fake_block_of(memory, 0);
+    if (!block || block->kind != FAKE_REGISTERED || block->memory != memory)
+        return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    remove_block(block);
+    fake.live.registrations--;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+void
+fake_blocks_end(fake_context *context)
+{
+    struct fake_block *next;
+    for (struct fake_block *block = blocks; block; block = next) {
+        next = block->next;
+        if (block->context == context)
+            remove_block(block);
+    }
+}
+
+/* -- prefetch and advice: of managed memory only; what is checked is where they point -- */
+
+static fake_result
+point_at(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device)
+{
+    struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, bytes);
+    if (!block || block->kind != FAKE_MANAGED || bytes == 0)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (device < FERRYI_CU_DEVICE_CPU || device >= fake.devices)
+        return FERRYI_CUDA_ERROR_INVALID_DEVICE;
+    fake.last_location = device;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static fake_result
+prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream)
+{
+    struct fake_queue *queue;
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = point_at(memory, bytes, device);
+    return result == FERRYI_CUDA_SUCCESS ? fake_enqueue(queue, NULL, NULL, NULL, NULL) : result;
+}
+
+ferryi_cu_result
+cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT, &context);
+    return fake_end(prefetch(context, memory, bytes, device, stream));
+}
+
+ferryi_cu_result
+cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, ferryi_cu_device device)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemAdvise, FAKE_NEEDS_CONTEXT, &context);
+    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return fake_end(point_at(memory, bytes, device));
+}
+
+#if FAKECUDA_GENERATION >= 12
+/* The ordinal that a location means; one that is no device for a location that means nothing. */
+static ferryi_cu_device
+device_of(struct ferryi_cu_location location)
+{
+    if (location.type == FERRYI_CU_MEM_LOCATION_TYPE_HOST)
+        return FERRYI_CU_DEVICE_CPU;
+    return location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 ? location.id : FAKE_DEVICES_MAX;
+}
+
+ferryi_cu_result
+cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location, unsigned int flags,
+                      ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemPrefetchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
+    if (flags != 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return fake_end(prefetch(context, memory, bytes, device_of(location), stream));
+}
+
+ferryi_cu_result
+cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuMemAdvise_v2, FAKE_NEEDS_CONTEXT, &context);
+    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return fake_end(point_at(memory, bytes, device_of(location)));
+}
+#endif

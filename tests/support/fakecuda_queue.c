@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: queues of work. A queue is worked off by a thread of its own or, in lazy mode, by whoever waits for it. */
+#include "tests/support/fakecuda_internal.h"
+
+#include <stdlib.h>
+
+static void *
+need(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+/* -- queues -- */
+
+struct fake_queue *
+fake_queue_new(fake_context *context, bool blocking)
+{
+    struct fake_queue *queue = need(calloc(1, sizeof(*queue)));
+    queue->holders = 1;
+    queue->context = context;
+    queue->blocking = blocking;
+    queue->has_handle = true;
+    queue->next = context->queues;
+    context->queues = queue;
+    return queue;
+}
+
+void
+fake_queue_drop(struct fake_queue *queue)
+{
+    if (queue && --queue->holders == 0)
+        free(queue);
+}
+
+void
+fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number)
+{
+    if (queue)
+        queue->holders++;
+    fake_queue_drop(point->queue);
+    point->queue = queue;
+    point->number = number;
+}
+
+static struct fake_queue *
+per_thread_queue(fake_context *context)
+{
+    uint64_t thread = fake_thread();
+    for (struct fake_queue *queue = context->queues; queue; queue = queue->next)
+        if (queue->thread == thread)
+            return queue;
+    struct fake_queue *queue = fake_queue_new(context, true);
+    queue->thread = thread;
+    return queue;
+}
+
+
+fake_result
+fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out)
+{
+    if (!stream || stream == FERRYI_CU_STREAM_LEGACY)
+        *out = context->legacy;
+    else if (stream == FERRYI_CU_STREAM_PER_THREAD)
+        *out = per_thread_queue(context);
+    else if (fake_stream_is_live(stream) && stream->queue->context == context)
+        *out = stream->queue;
+    else
+        return FERRYI_CUDA_ERROR_INVALID_HANDLE;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+/* -- work -- */
+
+static void
+add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
+{
+    if (queue->done >= number)
+        return;
+    work->points = need(realloc(work->points, (work->point_count + 1) * sizeof(*work->points)));
+    work->points[work->point_count] = (struct fake_point){0};
+    fake_hold(&work->points[work->point_count++], queue, number);
+}
+
+/* The legacy stream and the blocking ones wait for each other. */
+static void
+add_legacy_points(struct fake_work *work, struct fake_queue *queue)
+{
+    fake_context *context = queue->context;
+    if (queue == context->legacy) {
+        for (struct fake_queue *other = context->queues; other; other = other->next)
+            if (other != queue && other->blocking)
+                add_point(work, other, other->queued);
+    } else if (queue->blocking) {
+        add_point(work, context->legacy, context->legacy->queued);
+    }
+}
+
+static void
+free_work(struct fake_work *work)
+{
+    for (size_t i = 0; i < work->point_count; i++)
+        fake_queue_drop(work->points[i].queue);
+    if (work->drop && work->payload)
+        work->drop(work->payload);
+    free(work->points);
+    free(work->payload);
+    free(work);
+}
+
+static const struct fake_point *
+unreached(const struct fake_work *work)
+{
+    for (size_t i = 0; i < work->point_count; i++)
+        if (work->points[i].queue->done < work->points[i].number)
+            return &work->points[i];
+    return NULL;
+}
+
+/* Do the first piece of work, which waits for nothing, with the lock released meanwhile. */
+static void
+run_first(struct fake_queue *queue)
+{
+    struct fake_work *work = queue->first;
+    fake_context *context = queue->context;
+    fake_result result = FERRYI_CUDA_SUCCESS;
+    queue->running = true;
+    queue->holders++;
+    if (work->run && !context->error) {
+        pthread_mutex_unlock(&fake_lock);
+        result = work->run(work->payload);
+        pthread_mutex_lock(&fake_lock);
+    }
+    if (result != FERRYI_CUDA_SUCCESS && !context->error)
+        context->error = result;
+    queue->first = work->next;
+    if (!queue->first)
+        queue->last = NULL;
+    queue->running = false;
+    queue->done = work->number;
+    free_work(work);
+    fake_queue_drop(queue);
+    pthread_cond_broadcast(&fake_changed);
+}
+
+static void *work_off(void *argument);
+
+static void
+start_worker(struct fake_queue *queue)
+{
+    if (!queue->has_worker && pthread_create(&queue->worker, NULL, work_off, queue) != 0)
+        abort();
+    queue->has_worker = true;
+    pthread_cond_broadcast(&fake_changed);
+}
+
+/* Do what can be done now; false when there is nothing. In lazy mode that ends where somebody has asked for it. */
+static bool
+work_on(struct fake_queue *queue)
+{
+    const struct fake_point *point;
+    if (!queue->first || queue->running || (fake.lazy && queue->done >= queue->wanted))
+        return false;
+    if ((point = unreached(queue->first)) == NULL) {
+        run_first(queue);
+        return true;
+    }
+    if (fake.lazy)
+        fake_want(point->queue, point->number);
+    return false;
+}
+
+static void *
+work_off(void *argument)
+{
+    struct fake_queue *queue = argument;
+    pthread_mutex_lock(&fake_lock);
+    while (!queue->quit || queue->first)
+        if (!work_on(queue))
+            pthread_cond_wait(&fake_changed, &fake_lock);
+    pthread_mutex_unlock(&fake_lock);
+    return NULL;
+}
+
+fake_result
+fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *), void *payload,
+             const struct fake_point *after)
+{
+    struct fake_work *work = need(calloc(1, sizeof(*work)));
+    work->run = run;
+    work->drop = drop;
+    work->payload = payload;
+    fake_result result = fake_capture_check(queue);
+    if (result != FERRYI_CUDA_SUCCESS || queue->capture) {
+        /* Captured work is written down, not done. */
+        free_work(work);
+        return result;
+    }
+    if (after)
+        add_point(work, after->queue, after->number);
+    add_legacy_points(work, queue);
+    work->number = ++queue->queued;
+    if (queue->last)
+        queue->last->next = work;
+    else
+        queue->first = work;
+    queue->last = work;
+    if (!fake.lazy)
+        start_worker(queue);
+    return FERRYI_CUDA_SUCCESS;
+}
+
+/* -- waiting -- */
+
+/* In lazy mode the waiter works off what it waits for, and nothing else. */
+void
+fake_wait(struct fake_queue *queue, uint64_t number)
+{
+    queue->holders++;
+    while (queue->done < number) {
+        const struct fake_point *point;
+        if (!fake.lazy || queue->running) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        } else if ((point = unreached(queue->first)) != NULL) {
+            fake_wait(point->queue, point->number);
+        } else {
+            run_first(queue);
+        }
+    }
+    fake_queue_drop(queue);
+}
+
+/* In lazy mode: somebody asks whether the queue has come so far. A thread then sees to it, so that asking does not block
+ * and asking again and again comes to an end. */
+void
+fake_want(struct fake_queue *queue, uint64_t number)
+{
+    if (!fake.lazy || queue->wanted >= number)
+        return;
+    queue->wanted = number;
+    start_worker(queue);
+}
+
+void
+fake_wait_context(fake_context *context)
+{
+    struct fake_queue *queue = context->queues;
+    while (queue) {
+        if (queue->done < queue->queued) {
+            fake_wait(queue, queue->queued);
+            queue = context->queues; /* the list may have changed meanwhile */
+        } else {
+            queue = queue->next;
+        }
+    }
+}
+
+/* -- a context's queues -- */
+
+void
+fake_context_start(fake_context *context)
+{
+    context->legacy = fake_queue_new(context, true);
+}
+
+/* Take leave of queues whose stream is gone and whose work is done. */
+void
+fake_reap(fake_context *context)
+{
+    struct fake_queue **link = &context->queues;
+    while (*link) {
+        struct fake_queue *queue = *link;
+        if (queue->has_handle || queue->first || queue->running) {
+            link = &queue->next;
+            continue;
+        }
+        *link = queue->next;
+        queue->quit = true;
+        if (queue->has_worker) {
+            pthread_cond_broadcast(&fake_changed);
+            pthread_mutex_unlock(&fake_lock);
+            pthread_join(queue->worker, NULL);
+            pthread_mutex_lock(&fake_lock);
+            link = &context->queues;
+        }
+        fake_queue_drop(queue);
+    }
+}
+
+void
+fake_context_end(fake_context *context)
+{
+    for (struct fake_queue *queue = context->queues; queue; queue = queue->next)
+        queue->has_handle = false;
+    context->legacy = NULL;
+    fake_reap(context);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: streams and events. Their slots are handed out again at once, the last one first. */
+#include "tests/support/fakecuda_internal.h"
+
+#define SLOTS 4096
+
+
+static struct CUstream_st streams[SLOTS], *free_streams;
+static struct CUevent_st events[SLOTS], *free_events;
+static size_t streams_used, events_used;
+
+bool
+fake_stream_is_live(ferryi_cu_stream stream)
+{
+    uintptr_t offset = (uintptr_t)stream - (uintptr_t)streams;
+    return (uintptr_t)stream >= (uintptr_t)streams && offset < sizeof(streams) && offset % sizeof(streams[0]) == 0 &&
+           stream->queue;
+}
+
+static bool
+event_is_live(ferryi_cu_event event)
+{
+    uintptr_t offset = (uintptr_t)event - (uintptr_t)events;
+    return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) && offset % sizeof(events[0]) == 0 && event->live;
+}
+
+/* -- streams -- */
+
+ferryi_cu_result
+cuStreamCreate(ferryi_cu_stream *out_stream, unsigned int flags)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuStreamCreate, FAKE_NEEDS_CONTEXT, &context);
+    if (flags > FERRYI_CU_STREAM_NON_BLOCKING)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    fake_reap(context);
+    struct CUstream_st *stream = free_streams;
+    if (stream)
+        free_streams = stream->next_free;
+    else if (streams_used < SLOTS)
+        stream = &streams[streams_used++];
+    else
+        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    stream->queue = fake_queue_new(context, flags != FERRYI_CU_STREAM_NON_BLOCKING);
+    fake.live.streams++;
+    *out_stream = stream;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+static void
+free_stream(struct CUstream_st *stream)
+{
+    struct fake_capture *capture = stream->queue->capture;
+    if (capture) {
+        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        if (capture->origin == stream->queue)
+            capture->origin = NULL;
+        stream->queue->capture = NULL;
+    }
+    stream->queue->has_handle = false;
+    stream->queue = NULL;
+    stream->next_free = free_streams;
+    free_streams = stream;
+}
+
+ferryi_cu_result
+cuStreamDestroy_v2(ferryi_cu_stream stream)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuStreamDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
+    if (!fake_stream_is_live(stream) || stream->queue->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    free_stream(stream);
+    fake.live.streams--;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuStreamSynchronize(ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    if (queue->capture) {
+        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    result = fake_capture_check(queue);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    /* The legacy stream's end is also that of the blocking ones. */
+    if (queue == context->legacy)
+        result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
+    if (result == FERRYI_CUDA_SUCCESS)
+        fake_wait(queue, queue->queued);
+    return fake_end(result ? result : context->error);
+}
+
+ferryi_cu_result
+cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int flags)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    if (flags != 0)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (event->capture && !queue->capture) {
+        /* The stream joins the capture. */
+        queue->capture = event->capture;
+        return fake_end(FERRYI_CUDA_SUCCESS);
+    }
+    if (queue->capture && event->capture != queue->capture && event->point.queue) {
+        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    }
+    return fake_end(fake_enqueue(queue, NULL, NULL, NULL, event->point.queue ? &event->point : NULL));
+}
+
+/* -- events -- */
+
+ferryi_cu_result
+cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
+    (void)flags;
+    struct CUevent_st *event = free_events;
+    if (event)
+        free_events = event->next_free;
+    else if (events_used < SLOTS)
+        event = &events[events_used++];
+    else
+        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    *event = (struct CUevent_st){.live = true, .context = context};
+    fake.live.events++;
+    *out_event = event;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+static void
+free_event(struct CUevent_st *event)
+{
+    fake_hold(&event->point, NULL, 0);
+    event->live = false;
+    event->next_free = free_events;
+    free_events = event;
+}
+
+ferryi_cu_result
+cuEventDestroy_v2(ferryi_cu_event event)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuEventDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
+    if (!event_is_live(event) || event->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    free_event(event);
+    fake.live.events--;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
+cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
+{
+    fake_context *context;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuEventRecord, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    event->capture = queue->capture;
+    if (event->capture)
+        fake_hold(&event->point, NULL, 0);
+    else
+        fake_hold(&event->point, queue, queue->queued);
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+/* An event that was recorded inside a capture happens when the graph runs: asking for it ends the capture. */
+static fake_result
+check_event(ferryi_cu_event event)
+{
+    if (!event_is_live(event))
+        return FERRYI_CUDA_ERROR_INVALID_HANDLE;
+    if (!event->capture)
+        return FERRYI_CUDA_SUCCESS;
+    event->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return FERRYI_CUDA_ERROR_CAPTURED_EVENT;
+}
+
+ferryi_cu_result
+cuEventQuery(ferryi_cu_event event)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuEventQuery, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_result result = check_event(event);
+    if (result != FERRYI_CUDA_SUCCESS || !event->point.queue || event->point.queue->done >= event->point.number)
+        return fake_end(result);
+    fake_want(event->point.queue, event->point.number);
+    return fake_end(context->error ? context->error : FERRYI_CUDA_ERROR_NOT_READY);
+}
+
+ferryi_cu_result
+cuEventSynchronize(ferryi_cu_event event)
+{
+    fake_context *context;
+    FAKE_BEGIN(cuEventSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    fake_result result = check_event(event);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
+    if (event->point.queue)
+        fake_wait(event->point.queue, event->point.number);
+    return fake_end(context->error);
+}
+
+/* -- the end of a context -- */
+
+void
+fake_handles_end(fake_context *context)
+{
+    for (size_t i = 0; i < streams_used; i++)
+        if (streams[i].queue && streams[i].queue->context == context)
+            free_stream(&streams[i]);
+    for (size_t i = 0; i < events_used; i++)
+        if (events[i].live && events[i].context == context)
+            free_event(&events[i]);
+}

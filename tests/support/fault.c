@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/fault.h"
+
+#include <stdlib.h>
+
+struct fault_device {
+    ferryi_device head;
+    ferryi_device *inner;
+};
+
+static struct {
+    _Atomic(const ferryi_device_kind *) wrapped;
+    _Atomic(const char *) slot;
+    _Atomic int status;
+    _Atomic uint64_t calls, nth; /* nth 0: disarmed */
+    _Atomic int64_t live;
+    _Atomic bool releases, tripped;
+} fault = {.wrapped = &ferryi_emulated_kind, .status = FERRY_ERROR_DEVICE};
+
+static ferryi_device *
+inner(ferryi_device *device)
+{
+    return ((struct fault_device *)device)->inner;
+}
+
+/* Count a call; FERRY_OK lets it through. */
+static ferry_status
+count_call(const char *slot)
+{
+    uint64_t call = atomic_fetch_add(&fault.calls, 1) + 1;
+    uint64_t nth = atomic_load(&fault.nth);
+    ferry_status status = (ferry_status)atomic_load(&fault.status);
+    if (nth == 0 || call < nth || (call > nth && status != FERRY_ERROR_DEVICE_LOST))
+        return FERRY_OK;
+    atomic_store(&fault.slot, slot);
+    atomic_store(&fault.tripped, true);
+    return ferryi_fail(status, "%s: fault injected at call %llu", slot, (unsigned long long)call);
+}
+
+static ferry_status
+count_release(const char *slot)
+{
+    return atomic_load(&fault.releases) ? count_call(slot) : FERRY_OK;
+}
+
+/* Count what a successful call gave out (1) or took back (-1). */
+static ferry_status
+count_live(ferry_status status, int change)
+{
+    if (status == FERRY_OK)
+        atomic_fetch_add(&fault.live, change);
+    return status;
+}
+
+/* A slot that is only counted and passed on. */
+#define PASS(slot, parameters, ...)                                                                                    \
+    static ferry_status fault_##slot parameters                                                                        \
+    {                                                                                                                  \
+        ferry_status status = count_call(#slot);                                                                       \
+        return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status;                     \
+    }
+
+/* A slot that gives something out. */
+#define GIVE(slot, parameters, ...)                                                                                    \
+    static ferry_status fault_##slot parameters                                                                        \
+    {                                                                                                                  \
+        ferry_status status = count_call(#slot);                                                                       \
+        return status == FERRY_OK ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__), 1) : status;      \
+    }
+
+/* A slot that takes it back. */
+#define TAKE(slot, parameters, thing, ...)                                                                             \
+    static ferry_status fault_##slot parameters                                                                        \
+    {                                                                                                                  \
+        ferry_status status = count_release(#slot);                                                                    \
+        return status == FERRY_OK                                                                                      \
+                   ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__), (thing) != NULL ? -1 : 0)        \
+                   : status;                                                                                           \
+    }
+
+/* clang-format off */
+PASS(properties, (ferryi_device *device, struct ferryi_device_properties *out), out)
+PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
+GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
+TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
+GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
+TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
+GIVE(stream_create, (ferryi_device *device, void **out), out)
+TAKE(stream_destroy, (ferryi_device *device, void *stream), stream, stream)
+PASS(stream_synchronize, (ferryi_device *device, void *stream), stream)
+PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stream, out)
+PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
+PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
+GIVE(event_create, (ferryi_device *device, void **out), out)
+TAKE(event_destroy, (ferryi_device *device, void *event), event, event)
+PASS(event_record, (ferryi_device *device, void *event, void *stream), event, stream)
+PASS(event_query, (ferryi_device *device, void *event, bool *out_done), event, out_done)
+PASS(event_synchronize, (ferryi_device *device, void *event), event)
+PASS(copy_upload, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
+PASS(copy_download, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
+PASS(copy_device, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
+PASS(copy_2d, (ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream), copy, stream)
+PASS(copy_batch, (ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream), copies, count, stream)
+PASS(fill, (ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream),
+     target, pattern, pattern_bytes, count, stream)
+GIVE(code_load, (ferryi_device *device, const void *image, size_t bytes, void **out_module), image, bytes, out_module)
+TAKE(code_unload, (ferryi_device *device, void *module), module, module)
+PASS(code_function, (ferryi_device *device, void *module, const char *name, void **out_function), module, name, out_function)
+PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *stream), launch, stream)
+/* clang-format on */
+
+static ferry_status
+fault_synchronize(ferryi_device *device)
+{
+    ferry_status status = count_call("synchronize");
+    return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
+}
+
+/* The device inside, or NULL for the host or a device of another kind, which the inner one then refuses. */
+static ferryi_device *
+unwrap(ferryi_device *device)
+{
+    return device && device->kind == fault_kind.name ? inner(device) : device;
+}
+
+static ferry_status
+fault_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
+                void *stream)
+{
+    ferry_status status = count_call("copy_peer");
+    if (status != FERRY_OK)
+        return status;
+    return inner(device)->ops->copy_peer(inner(device), target, unwrap(source_device), source, bytes, stream);
+}
+
+static ferry_status
+fault_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream)
+{
+    ferry_status status = count_call("prefetch");
+    if (status != FERRY_OK)
+        return status;
+    return inner(device)->ops->prefetch(inner(device), memory, bytes, unwrap(location), stream);
+}
+
+static ferry_status
+fault_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location)
+{
+    ferry_status status = count_call("advise");
+    if (status != FERRY_OK)
+        return status;
+    return inner(device)->ops->advise(inner(device), memory, bytes, advice, unwrap(location));
+}
+
+static void
+fault_close(ferryi_device *device)
+{
+    inner(device)->ops->close(inner(device));
+    free(device);
+}
+
+#define SLOT(slot) .slot = fault_##slot
+
+static const struct ferryi_device_ops fault_ops = {
+    SLOT(close),         SLOT(properties),     SLOT(memory_info),        SLOT(synchronize),
+    SLOT(memory_alloc),  SLOT(memory_free),    SLOT(host_register),      SLOT(host_unregister),
+    SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_synchronize), SLOT(stream_is_capturing),
+    SLOT(stream_wait),   SLOT(host_call),      SLOT(event_create),       SLOT(event_destroy),
+    SLOT(event_record),  SLOT(event_query),    SLOT(event_synchronize),  SLOT(copy_upload),
+    SLOT(copy_download), SLOT(copy_device),    SLOT(copy_peer),          SLOT(copy_2d),
+    SLOT(copy_batch),    SLOT(fill),           SLOT(prefetch),           SLOT(advise),
+    SLOT(code_load),     SLOT(code_unload),    SLOT(code_function),      SLOT(launch),
+};
+
+/* -- the kind -- */
+
+static int
+fault_count(void)
+{
+    return 1;
+}
+
+static ferry_status
+fault_open(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
+{
+    struct fault_device *device = calloc(1, sizeof(*device));
+    if (!device)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open fault:%d: no memory", ordinal);
+    ferry_status status = atomic_load(&fault.wrapped)->open(ordinal, config, &device->inner);
+    if (status != FERRY_OK) {
+        free(device);
+        return status;
+    }
+    device->head.ops = &fault_ops;
+    device->head.kind = fault_kind.name;
+    device->head.capabilities = device->inner->capabilities;
+    device->head.default_stream = device->inner->default_stream;
+    device->head.per_thread_stream = device->inner->per_thread_stream;
+    device->head.properties = device->inner->properties;
+    device->head.default_is_null = device->inner->default_is_null;
+    *out = &device->head;
+    return FERRY_OK;
+}
+
+const ferryi_device_kind fault_kind = {.name = "fault", .count = fault_count, .open = fault_open, .made_up = true};
+
+void
+fault_register(void)
+{
+    ferryi_device_register(&fault_kind);
+}
+
+/* -- for tests -- */
+
+void
+fault_wrap(const ferryi_device_kind *kind)
+{
+    atomic_store(&fault.wrapped, kind);
+}
+
+void
+fault_status(ferry_status status)
+{
+    atomic_store(&fault.status, (int)status);
+}
+
+void
+fault_include_releases(bool include)
+{
+    atomic_store(&fault.releases, include);
+}
+
+void
+fault_arm(uint64_t nth)
+{
+    atomic_store(&fault.nth, 0);
+    atomic_store(&fault.calls, 0);
+    atomic_store(&fault.tripped, false);
+    atomic_store(&fault.nth, nth);
+}
+
+void
+fault_disarm(void)
+{
+    atomic_store(&fault.nth, 0);
+}
+
+uint64_t
+fault_calls(void)
+{
+    return atomic_load(&fault.calls);
+}
+
+bool
+fault_tripped(void)
+{
+    return atomic_load(&fault.tripped);
+}
+
+const char *
+fault_tripped_slot(void)
+{
+    return atomic_load(&fault.slot);
+}
+
+int64_t
+fault_live(void)
+{
+    return atomic_load(&fault.live);
+}

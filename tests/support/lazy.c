@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/lazy.h"
+
+#include "src/device/emulated.h"
+
+#define QUERIES_UNTIL_PERFORMED 3
+
+static ferry_status
+lazy_begin(ferryi_emulated_queue *queue)
+{
+    (void)queue;
+    return FERRY_OK;
+}
+
+/* Perform the queue's commands up to `number`, and no further; a wait among them comes back here for its own queue. */
+static void
+lazy_wait(ferryi_emulated_queue *queue, uint64_t number)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    while (queue->performed < number) {
+        if (queue->busy)
+            ferryi_cond_wait(&queue->changed, &queue->mutex);
+        else
+            ferryi_emulated_step(queue);
+    }
+    ferryi_mutex_unlock(&queue->mutex);
+}
+
+static void
+lazy_end(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    uint64_t number = queue->submitted;
+    ferryi_mutex_unlock(&queue->mutex);
+    lazy_wait(queue, number);
+}
+
+static void
+lazy_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
+{
+    if (times >= QUERIES_UNTIL_PERFORMED)
+        lazy_wait(queue, number);
+}
+
+static const struct ferryi_emulated_scheduler lazy = {
+    .kind = "lazy",
+    .strict = true,
+    .begin = lazy_begin,
+    .end = lazy_end,
+    .wait = lazy_wait,
+    .asked = lazy_asked,
+};
+
+static int
+lazy_count(void)
+{
+    return 1;
+}
+
+static ferry_status
+lazy_open(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
+{
+    return ferryi_emulated_open(&lazy, ordinal, config, out);
+}
+
+const ferryi_device_kind lazy_kind = {.name = "lazy", .count = lazy_count, .open = lazy_open, .made_up = true};
+
+void
+lazy_register(void)
+{
+    ferryi_device_register(&lazy_kind);
+}

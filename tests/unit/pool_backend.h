@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TEST_POOL_BACKEND_H
+#define TEST_POOL_BACKEND_H
+
+/*
+ * A backend that knows what it gave: every allocation alive, how many calls were made, and how to run out of memory or to fail at the
+ * N-th call. Memory that comes back must be what was given, with its size.
+ */
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/pool/slab.h"
+
+#define BACKEND_ALLOCATIONS 4096
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+struct backend {
+    pthread_mutex_t mutex;
+    struct {
+        void *memory;
+        size_t bytes;
+    } live[BACKEND_ALLOCATIONS];
+    size_t count, bytes, peak_bytes;
+    size_t capacity;         /* 0: none */
+    uint64_t free_ns;        /* what a free takes, outside the mutex */
+    unsigned long calls;     /* also failing ones */
+    unsigned long fail_at;   /* this call fails; 0: none */
+    ferry_status fail_with;
+    unsigned long allocations, frees; /* that succeeded */
+    unsigned long wrong_frees;
+};
+
+static inline bool
+backend_trips(struct backend *backend)
+{
+    return ++backend->calls == backend->fail_at;
+}
+
+static inline ferry_status
+backend_alloc(void *user, size_t bytes, void **out)
+{
+    struct backend *backend = user;
+    ferry_status status = FERRY_OK;
+    pthread_mutex_lock(&backend->mutex);
+    if (backend_trips(backend)) {
+        status = ferryi_fail(backend->fail_with, "backend_alloc %zu bytes: told to fail", bytes);
+    } else if (backend->capacity && backend->bytes + bytes > backend->capacity) {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "backend_alloc %zu bytes: no more", bytes);
+    } else {
+        void *memory = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+        if (!memory || backend->count == BACKEND_ALLOCATIONS)
+            abort();
+        backend->live[backend->count].memory = memory;
+        backend->live[backend->count++].bytes = bytes;
+        backend->bytes += bytes;
+        backend->peak_bytes = ferryi_max_size(backend->peak_bytes, backend->bytes);
+        backend->allocations++;
+        *out = memory;
+    }
+    pthread_mutex_unlock(&backend->mutex);
+    return status;
+}
+
+static inline ferry_status
+backend_free(void *user, void *memory, size_t bytes)
+{
+    struct backend *backend = user;
+    ferry_status status = FERRY_OK;
+    if (backend->free_ns > 0)
+        ferryi_sleep_ns(backend->free_ns);
+    pthread_mutex_lock(&backend->mutex);
+    size_t i = 0;
+    while (i < backend->count && backend->live[i].memory != memory)
+        i++;
+    if (backend_trips(backend)) {
+        status = ferryi_fail(FERRY_ERROR_DEVICE, "backend_free %zu bytes: told to fail", bytes);
+    } else if (i == backend->count || backend->live[i].bytes != bytes) {
+        backend->wrong_frees++;
+    } else {
+        free(memory);
+        backend->live[i] = backend->live[--backend->count];
+        backend->bytes -= bytes;
+        backend->frees++;
+    }
+    pthread_mutex_unlock(&backend->mutex);
+    return status;
+}
+
+/* A backend and a pool over it. */
+struct fixture {
+    struct backend backend;
+    ferry_pool *pool;
+    struct ferryi_log log;
+    char logged[512];
+    bool crowded; /* many threads: the moments of both peaks differ */
+};
+
+static inline void
+fixture_log(ferry_log_level level, const char *message, void *user)
+{
+    struct fixture *fixture = user;
+    (void)level;
+    strncpy(fixture->logged, message, sizeof(fixture->logged) - 1);
+}
+
+static inline void
+fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes, ferryi_order *order)
+{
+    memset(fixture, 0, sizeof(*fixture));
+    pthread_mutex_init(&fixture->backend.mutex, NULL);
+    fixture->backend.fail_with = FERRY_ERROR_OUT_OF_MEMORY;
+    fixture->log = (struct ferryi_log){fixture_log, fixture};
+    struct ferryi_pool_config config = {
+        .backend = {.alloc = backend_alloc, .free = backend_free, .user = &fixture->backend, .align = 4096},
+        .order = order,
+        .log = &fixture->log,
+        .place = kind == FERRY_MEMORY_DEVICE ? 1 : 0,
+        .kind = kind,
+        .limit_bytes = limit_bytes,
+        .name = "test memory",
+    };
+    assert_int_equal(ferryi_pool_create(&config, &fixture->pool), FERRY_OK);
+}
+
+static inline ferry_pool_stats
+statistics(struct fixture *fixture)
+{
+    ferry_pool_stats stats;
+    assert_int_equal(ferry_pool_statistics(fixture->pool, &stats), FERRY_OK);
+    return stats;
+}
+
+/* Statistics and lists agree with each other and with what the backend counted. */
+static inline void
+assert_agrees(struct fixture *fixture)
+{
+    ferry_pool_stats stats = statistics(fixture);
+    assert_true(ferryi_pool_check(fixture->pool));
+    assert_int_equal(stats.reserved_bytes, fixture->backend.bytes);
+    if (!fixture->crowded)
+        assert_int_equal(stats.peak_reserved_bytes, fixture->backend.peak_bytes);
+    assert_int_equal(stats.device_allocations, fixture->backend.allocations);
+    assert_int_equal(stats.device_frees, fixture->backend.frees);
+    assert_int_equal(stats.device_allocations - stats.device_frees, fixture->backend.count);
+    assert_true(stats.reserved_bytes >= stats.live_bytes + stats.cached_bytes);
+    assert_int_equal(fixture->backend.wrong_frees, 0);
+
+    uint64_t live_blocks = 0, live_bytes = 0, cached_blocks = 0, cached_bytes = 0, takes = 0, hits = 0;
+    for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++) {
+        live_blocks += stats.bins[i].live_blocks;
+        live_bytes += stats.bins[i].live_bytes;
+        cached_blocks += stats.bins[i].cached_blocks;
+        cached_bytes += stats.bins[i].cached_bytes;
+        takes += stats.bins[i].takes;
+        hits += stats.bins[i].hits;
+    }
+    assert_int_equal(live_blocks, stats.live_blocks);
+    assert_int_equal(live_bytes, stats.live_bytes);
+    assert_int_equal(cached_blocks, stats.cached_blocks);
+    assert_int_equal(cached_bytes, stats.cached_bytes);
+    assert_int_equal(takes, stats.hits + stats.misses);
+    assert_int_equal(hits, stats.hits);
+}
+
+/* Everything goes back to the backend with the pool. */
+static inline void
+fixture_close(struct fixture *fixture)
+{
+    assert_agrees(fixture);
+    ferryi_pool_destroy(&fixture->pool);
+    assert_null(fixture->pool);
+    assert_int_equal(fixture->backend.count, 0);
+    pthread_mutex_destroy(&fixture->backend.mutex);
+}
+
+static inline ferry_block *
+take(struct fixture *fixture, size_t bytes)
+{
+    ferry_block *block = NULL;
+    assert_int_equal(ferry_pool_take(fixture->pool, bytes, NULL, &block), FERRY_OK);
+    assert_non_null(block);
+    assert_true(ferry_block_bytes(block) >= bytes);
+    return block;
+}
+
+static inline void
+give(ferry_block *block)
+{
+    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_null(block);
+}
+
+#endif

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Coherence against a byte-by-byte oracle, over every history there is on a small buffer.
+ *
+ * The oracle keeps, for each byte, its newest value and what each place has in memory there; it moves and writes
+ * values as an owner would, and looks at what a reader sees. Places that are not in a byte's set have garbage, each a
+ * different one, so that a value taken from a wrong place shows. Therefore the sets of all bytes are the whole state,
+ * and histories that lead to the same sets go on alike: each state is explored once, breadth first, until no new one
+ * appears. This covers histories of six operations, and of any length.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/coherence.h"
+
+#define BYTES_MAX  5
+#define PLACES_MAX 3
+
+/* The oracle's buffer: what it must be, not how coherence stores it. */
+struct oracle {
+    int bytes, places;
+    bool valid[BYTES_MAX][PLACES_MAX];
+    bool lost[BYTES_MAX];
+    int newest[BYTES_MAX];
+    int memory[BYTES_MAX][PLACES_MAX];
+};
+
+struct operation {
+    enum ferryi_change change;
+    int place;
+    int begin, end;
+};
+
+/* -- the oracle ------------------------------------------------------------------------------------ */
+
+static int
+count_valid(const struct oracle *o, int b)
+{
+    int count = 0;
+    for (int p = 0; p < o->places; p++)
+        count += o->valid[b][p];
+    return count;
+}
+
+/* States are numbers with one digit for each byte: a set, or one past the last set for lost. */
+static struct oracle
+decode(int bytes, int places, int state)
+{
+    struct oracle o = {.bytes = bytes, .places = places};
+    int digits = (1 << places) + 1;
+    for (int b = 0; b < bytes; b++, state /= digits) {
+        int digit = state % digits;
+        o.lost[b] = digit == digits - 1;
+        o.newest[b] = o.lost[b] || digit != 0 ? 100 + b : 0;
+        for (int p = 0; p < places; p++) {
+            o.valid[b][p] = !o.lost[b] && (digit >> p & 1);
+            o.memory[b][p] = o.valid[b][p] ? o.newest[b] : -1 - b * PLACES_MAX - p;
+        }
+    }
+    return o;
+}
+
+static int
+encode(const struct oracle *o)
+{
+    int digits = (1 << o->places) + 1, state = 0;
+    for (int b = o->bytes - 1; b >= 0; b--) {
+        int digit = o->lost[b] ? digits - 1 : 0;
+        for (int p = 0; p < o->places; p++)
+            digit |= o->valid[b][p] << p;
+        state = state * digits + digit;
+    }
+    return state;
+}
+
+static void
+oracle_leave(struct oracle *o, int b, int place, bool even_the_last)
+{
+    if (!o->valid[b][place] || (count_valid(o, b) == 1 && !even_the_last))
+        return;
+    o->lost[b] = count_valid(o, b) == 1;
+    o->valid[b][place] = false;
+    o->memory[b][place] = -1000 - b;
+}
+
+static void
+oracle_write(struct oracle *o, int b, int place)
+{
+    memset(o->valid[b], 0, sizeof(o->valid[b]));
+    o->valid[b][place] = true;
+    o->lost[b] = false;
+    o->newest[b] = 200 + b;
+    o->memory[b][place] = o->newest[b];
+}
+
+static void
+oracle_apply(struct oracle *o, struct operation op)
+{
+    for (int b = op.begin; b < op.end; b++) {
+        switch (op.change) {
+        case FERRYI_CHANGE_READ:
+            if (!o->lost[b])
+                o->valid[b][op.place] = true;
+            break;
+        case FERRYI_CHANGE_WRITE:
+        case FERRYI_CHANGE_OVERWRITE:
+            oracle_write(o, b, op.place);
+            break;
+        case FERRYI_CHANGE_FORGET:
+            oracle_leave(o, b, op.place, false);
+            break;
+        case FERRYI_CHANGE_LOSE:
+            oracle_leave(o, b, op.place, true);
+            break;
+        case FERRYI_CHANGE_DISCARD:
+            memset(o->valid[b], 0, sizeof(o->valid[b]));
+            o->lost[b] = false;
+            o->newest[b] = 0;
+            break;
+        }
+    }
+}
+
+/* The order of preference, written out: reachable devices, the host, other devices; for the host: devices. */
+static int
+oracle_source(const struct oracle *o, int b, int place, ferryi_places reachable)
+{
+    for (int p = 1; p < o->places; p++) {
+        if (o->valid[b][p] && (place == 0 || (reachable >> p & 1)))
+            return p;
+    }
+    for (int p = 0; p < o->places; p++) {
+        if (o->valid[b][p])
+            return p;
+    }
+    return FERRYI_ZERO;
+}
+
+/* -- between oracle and coherence ------------------------------------------------------------------ */
+
+static ferryi_places
+set_of(const struct oracle *o, int b)
+{
+    ferryi_places set = o->lost[b] ? FERRYI_LOST : 0;
+    for (int p = 0; p < o->places; p++)
+        set |= o->valid[b][p] ? FERRYI_PLACE_BIT(p) : 0;
+    return set;
+}
+
+static size_t
+segments_of(const struct oracle *o, struct ferryi_segment *segments)
+{
+    size_t count = 0;
+    for (int b = 0; b < o->bytes; b++) {
+        if (count > 0 && segments[count - 1].places == set_of(o, b))
+            segments[count - 1].end++;
+        else
+            segments[count++] = (struct ferryi_segment){(size_t)b, (size_t)b + 1, set_of(o, b)};
+    }
+    return count;
+}
+
+/* The smallest window that callers may pass: what overlaps or touches the range. */
+static size_t
+window_of(const struct ferryi_segment *all, size_t count, struct operation op, struct ferryi_segment *window)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].end >= (size_t)op.begin && all[i].begin <= (size_t)op.end)
+            window[made++] = all[i];
+    }
+    return made;
+}
+
+/* -- what must hold -------------------------------------------------------------------------------- */
+
+static void
+check_moves(struct oracle *o, struct operation op, ferryi_places reachable, const struct ferryi_move *moves,
+            size_t count)
+{
+    bool moved[BYTES_MAX] = {false};
+    for (size_t i = 0; i < count; i++) {
+        assert_true(moves[i].begin < moves[i].end);
+        assert_true(moves[i].begin >= (size_t)op.begin && moves[i].end <= (size_t)op.end);
+        if (i > 0) {
+            assert_true(moves[i].begin >= moves[i - 1].end);
+            assert_false(moves[i].begin == moves[i - 1].end && moves[i].source == moves[i - 1].source);
+        }
+        for (size_t b = moves[i].begin; b < moves[i].end; b++) {
+            assert_int_equal(moves[i].source, oracle_source(o, (int)b, op.place, reachable));
+            o->memory[b][op.place] = moves[i].source == FERRYI_ZERO ? 0 : o->memory[b][moves[i].source];
+            moved[b] = true;
+        }
+    }
+    for (int b = op.begin; b < op.end; b++) {
+        /* The fewest bytes: those that the place lacks, and that somebody has. */
+        assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
+        if (!o->lost[b])
+            assert_int_equal(o->memory[b][op.place], o->newest[b]);
+    }
+}
+
+static void
+check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count, struct operation op)
+{
+    bool lost_in_range = false;
+    for (int b = op.begin; b < op.end; b++)
+        lost_in_range |= o->lost[b];
+
+    for (ferryi_places reachable = 0; reachable < FERRYI_PLACE_BIT(o->places); reachable++) {
+        struct ferryi_move moves[BYTES_MAX + 1];
+        struct oracle after = *o;
+        bool lost = !lost_in_range;
+        memset(moves, 0x55, sizeof(moves));
+        size_t made =
+            ferryi_coherence_plan(window, count, op.place, (size_t)op.begin, (size_t)op.end, reachable, moves, &lost);
+        assert_true(made <= count);
+        assert_int_equal(moves[count].source, 0x55555555);
+        assert_int_equal(lost, lost_in_range);
+        check_moves(&after, op, reachable, moves, made);
+    }
+}
+
+static void
+check_commit(const struct oracle *after, const struct ferryi_segment *window, size_t count, struct operation op)
+{
+    struct ferryi_segment out[BYTES_MAX + 3];
+    memset(out, 0x55, sizeof(out));
+    size_t made = ferryi_coherence_commit(window, count, op.place, op.change, (size_t)op.begin, (size_t)op.end, out);
+
+    assert_true(made >= 1 && made <= count + 2);
+    assert_int_equal(out[count + 2].places, 0x55555555);
+    assert_int_equal(out[0].begin, window[0].begin);
+    assert_int_equal(out[made - 1].end, window[count - 1].end);
+    for (size_t i = 0; i < made; i++) {
+        assert_true(out[i].begin < out[i].end);
+        if (i > 0) {
+            assert_int_equal(out[i].begin, out[i - 1].end);
+            assert_int_not_equal(out[i].places, out[i - 1].places);
+        }
+        for (size_t b = out[i].begin; b < out[i].end; b++)
+            assert_int_equal(out[i].places, set_of(after, (int)b));
+    }
+}
+
+/* What the sets promise to readers, whatever the operation was. */
+static void
+check_values(const struct oracle *before, const struct oracle *after, struct operation op)
+{
+    for (int b = 0; b < after->bytes; b++) {
+        ferryi_places set = set_of(after, b);
+        for (int p = 0; p < after->places; p++) {
+            if (set & FERRYI_PLACE_BIT(p))
+                assert_int_equal(after->memory[b][p], after->newest[b]);
+        }
+        if (set == 0)
+            assert_int_equal(after->newest[b], 0);
+        if (op.change != FERRYI_CHANGE_LOSE)
+            assert_true(!after->lost[b] || before->lost[b]);
+    }
+}
+
+static int
+step(const struct oracle *before, struct operation op)
+{
+    struct ferryi_segment all[BYTES_MAX], window[BYTES_MAX];
+    size_t all_count = segments_of(before, all);
+    size_t count = window_of(all, all_count, op, window);
+    struct oracle after = *before;
+
+    if (op.change == FERRYI_CHANGE_READ || op.change == FERRYI_CHANGE_WRITE) {
+        check_plan(before, all, all_count, op);
+        check_plan(before, window, count, op);
+        for (int b = op.begin; b < op.end; b++)
+            after.memory[b][op.place] = before->newest[b]; /* what check_moves() found the moves to do */
+    }
+    oracle_apply(&after, op);
+    check_values(before, &after, op);
+    check_commit(&after, all, all_count, op);
+    check_commit(&after, window, count, op);
+    return encode(&after);
+}
+
+/* -- all histories --------------------------------------------------------------------------------- */
+
+struct exploration {
+    int bytes, places;
+    int *queue;
+    unsigned char *depth; /* by state; 0 unseen, else 1 + the length of the shortest history to it */
+    size_t seen;
+};
+
+static void
+visit(struct exploration *all, int state, unsigned char depth)
+{
+    if (all->depth[state] != 0)
+        return;
+    all->depth[state] = depth;
+    all->queue[all->seen++] = state;
+}
+
+static void
+explore_state(struct exploration *all, int state)
+{
+    struct oracle before = decode(all->bytes, all->places, state);
+    unsigned char depth = (unsigned char)(all->depth[state] + 1);
+    assert_int_equal(encode(&before), state);
+
+    for (int change = FERRYI_CHANGE_READ; change <= FERRYI_CHANGE_DISCARD; change++) {
+        int places = change == FERRYI_CHANGE_DISCARD ? 1 : all->places;
+        for (int place = 0; place < places; place++) {
+            for (int begin = 0; begin < all->bytes; begin++) {
+                for (int end = begin + 1; end <= all->bytes; end++) {
+                    struct operation op = {(enum ferryi_change)change, place, begin, end};
+                    visit(all, step(&before, op), depth);
+                }
+            }
+        }
+    }
+}
+
+static void
+explore(int bytes, int places)
+{
+    size_t states = 1;
+    for (int b = 0; b < bytes; b++)
+        states *= ((size_t)1 << places) + 1;
+    struct exploration all = {.bytes = bytes, .places = places};
+    all.queue = calloc(states, sizeof(int));
+    all.depth = calloc(states, 1);
+    assert_non_null(all.queue);
+    assert_non_null(all.depth);
+
+    visit(&all, 0, 1); /* never written; buffers that wrap memory start as if somebody had overwritten all */
+    for (size_t next = 0; next < all.seen; next++)
+        explore_state(&all, all.queue[next]);
+
+    /* Every combination of sets can be reached, one operation for each byte and its own way at most. */
+    assert_int_equal(all.seen, states);
+    free(all.queue);
+    free(all.depth);
+}
+
+static void
+test_all_histories_with_two_places(void **state)
+{
+    (void)state;
+    explore(5, 2);
+}
+
+static void
+test_all_histories_with_three_places(void **state)
+{
+    (void)state;
+    explore(4, 3);
+}
+
+/* -- single promises, with all sixteen places ------------------------------------------------------ */
+
+static void
+test_prefers_reachable_device_then_host_then_other_device(void **state)
+{
+    (void)state;
+    struct ferryi_segment segment = {0, 8, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(3) | FERRYI_PLACE_BIT(15)};
+    struct ferryi_move move;
+    bool lost;
+
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(move.source, 15);
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, &move, &lost), 1);
+    assert_int_equal(move.source, 0);
+    segment.places &= ~FERRYI_PLACE_BIT(0);
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, &move, &lost), 1);
+    assert_int_equal(move.source, 3);
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 0, 0, 8, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(move.source, 3);
+}
+
+static void
+test_moves_of_different_sets_join_when_the_source_is_one(void **state)
+{
+    (void)state;
+    struct ferryi_segment window[] = {
+        {0, 10, FERRYI_PLACE_BIT(0)}, {10, 20, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(2)}, {20, 30, 0}};
+    struct ferryi_move moves[3];
+    bool lost = true;
+
+    assert_int_equal(ferryi_coherence_plan(window, 3, 1, 5, 25, 0, moves, &lost), 2);
+    assert_int_equal(moves[0].begin, 5);
+    assert_int_equal(moves[0].end, 20);
+    assert_int_equal(moves[0].source, 0);
+    assert_int_equal(moves[1].begin, 20);
+    assert_int_equal(moves[1].end, 25);
+    assert_int_equal(moves[1].source, FERRYI_ZERO);
+    assert_false(lost);
+}
+
+static void
+test_an_empty_range_moves_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct ferryi_segment segment = {0, 8, FERRYI_LOST}, out[3];
+    struct ferryi_move move;
+    bool lost = true;
+
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 0, 4, 4, 0, &move, &lost), 0);
+    assert_false(lost);
+    assert_int_equal(ferryi_coherence_commit(&segment, 1, 0, FERRYI_CHANGE_WRITE, 4, 4, out), 1);
+    assert_int_equal(out[0].end, 8);
+    assert_int_equal(out[0].places, FERRYI_LOST);
+}
+
+static void
+test_ranges_up_to_the_largest_size(void **state)
+{
+    (void)state;
+    struct ferryi_segment segment = {0, SIZE_MAX, FERRYI_PLACE_BIT(0)}, out[3];
+    struct ferryi_move move;
+    bool lost;
+
+    assert_int_equal(ferryi_coherence_plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, &move, &lost), 1);
+    assert_true(move.begin == SIZE_MAX - 1 && move.end == SIZE_MAX);
+    assert_int_equal(ferryi_coherence_commit(&segment, 1, 1, FERRYI_CHANGE_READ, SIZE_MAX - 1, SIZE_MAX, out), 2);
+    assert_true(out[0].end == SIZE_MAX - 1 && out[1].end == SIZE_MAX);
+}
+
+static void
+test_discard_ignores_the_place(void **state)
+{
+    (void)state;
+    assert_int_equal(ferryi_coherence_change(FERRYI_LOST, -1, FERRYI_CHANGE_DISCARD), 0);
+    assert_int_equal(ferryi_coherence_change(FERRYI_PLACE_BIT(15), -1, FERRYI_CHANGE_DISCARD), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_histories_with_two_places),
+        cmocka_unit_test(test_all_histories_with_three_places),
+        cmocka_unit_test(test_prefers_reachable_device_then_host_then_other_device),
+        cmocka_unit_test(test_moves_of_different_sets_join_when_the_source_is_one),
+        cmocka_unit_test(test_an_empty_range_moves_and_changes_nothing),
+        cmocka_unit_test(test_ranges_up_to_the_largest_size),
+        cmocka_unit_test(test_discard_ignores_the_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversions between arrays: every pair and policy against an oracle written another way, and the checking edge. */
+#include <fenv.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ferry/convert.h>
+
+#define VALUE_COUNT 4096
+
+enum number { FLOAT, INT, DOUBLE, BYTE };
+
+static const char *const number_names[] = {"float", "int", "double", "byte"};
+static const size_t number_bytes[] = {sizeof(float), sizeof(int32_t), sizeof(double), sizeof(uint8_t)};
+static const long double lowest[] = {0, INT32_MIN, 0, 0}, highest[] = {0, INT32_MAX, 0, UINT8_MAX};
+
+static const double specials[] = {
+    0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 126.5, 127.5, 254.5, 255.0, 255.49, 255.5, 255.6, 256.0, -0.6, -1.0, 0.1, -0.1,
+    2147483647.0, 2147483647.4, 2147483647.5, 2147483646.5, 2147483648.0, 2147483520.0, -2147483648.0, -2147483648.5,
+    -2147483648.6, -2147483649.0, 16777217.0, -16777217.0, 16777219.0, 1e10, -1e10, 1e300, -1e300, 1e-300, 5e-324, 1e-40,
+    3.4028234663852886e38, 3.4028235677973362e38, 3.4028235677973366e38, -3.4028235677973366e38, INFINITY, -INFINITY, NAN, -NAN,
+};
+
+static bool
+is_floating(enum number number)
+{
+    return number == FLOAT || number == DOUBLE;
+}
+
+/* A value of the source type; integers take what fits them. */
+static void
+put(enum number number, void *array, size_t index, double value)
+{
+    if (number == FLOAT)
+        ((float *)array)[index] = (float)value;
+    else if (number == DOUBLE)
+        ((double *)array)[index] = value;
+    else if (!(value >= (double)lowest[number] && value <= (double)highest[number]))
+        put(number, array, index, (double)(index % 200));
+    else if (number == INT)
+        ((int32_t *)array)[index] = (int32_t)value;
+    else
+        ((uint8_t *)array)[index] = (uint8_t)value;
+}
+
+static long double
+get(enum number number, const void *array, size_t index)
+{
+    if (number == FLOAT)
+        return ((const float *)array)[index];
+    if (number == DOUBLE)
+        return ((const double *)array)[index];
+    return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
+}
+
+/* What a value becomes, through the processor's own rounding mode; `*out_fits` is what CHECK says. */
+static long double
+oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
+{
+    volatile long double exact = value;
+    volatile long double result;
+
+    fesetround(policy == FERRY_CONVERT_TRUNCATE ? FE_TOWARDZERO : FE_TONEAREST);
+    if (to == FLOAT)
+        result = (float)exact;
+    else if (to == DOUBLE)
+        result = (double)exact;
+    else
+        result = nearbyintl(exact);
+    fesetround(FE_TONEAREST);
+    if (is_floating(to)) {
+        *out_fits = !isinf(result) || isinf(value);
+        return result;
+    }
+    *out_fits = result >= lowest[to] && result <= highest[to];
+    if (isnan(value))
+        return 0;
+    return result < lowest[to] ? lowest[to] : result > highest[to] ? highest[to] : result;
+}
+
+static ferry_status
+convert(enum number from, enum number to, void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    switch (from * 4 + to) {
+    case FLOAT * 4 + INT: return ferry_convert_float_to_int(target, source, count, policy);
+    case FLOAT * 4 + DOUBLE: return ferry_convert_float_to_double(target, source, count, policy);
+    case FLOAT * 4 + BYTE: return ferry_convert_float_to_byte(target, source, count, policy);
+    case INT * 4 + FLOAT: return ferry_convert_int_to_float(target, source, count, policy);
+    case INT * 4 + DOUBLE: return ferry_convert_int_to_double(target, source, count, policy);
+    case INT * 4 + BYTE: return ferry_convert_int_to_byte(target, source, count, policy);
+    case DOUBLE * 4 + FLOAT: return ferry_convert_double_to_float(target, source, count, policy);
+    case DOUBLE * 4 + INT: return ferry_convert_double_to_int(target, source, count, policy);
+    case DOUBLE * 4 + BYTE: return ferry_convert_double_to_byte(target, source, count, policy);
+    case BYTE * 4 + FLOAT: return ferry_convert_byte_to_float(target, source, count, policy);
+    case BYTE * 4 + INT: return ferry_convert_byte_to_int(target, source, count, policy);
+    default: return ferry_convert_byte_to_double(target, source, count, policy);
+    }
+}
+
+/* Specials first, then numbers of every magnitude between 2^-20 and 2^44. */
+static void
+fill_values(enum number number, void *array)
+{
+    const size_t special_count = sizeof(specials) / sizeof(specials[0]);
+    uint64_t state = 88172645463325252u;
+
+    for (size_t i = 0; i < VALUE_COUNT; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        double random = ldexp((double)(int64_t)state, (int)(state >> 7 & 63) - 83);
+        put(number, array, i, i < special_count ? specials[i] : random);
+    }
+}
+
+static void
+assert_same(enum number from, enum number to, ferry_convert_policy policy, size_t index, long double value, long double got,
+            long double expected)
+{
+    if (got == expected || (isnan(got) && isnan(expected)))
+        return;
+    fail_msg("%s to %s, policy %d, element %zu: %.20Lg became %.20Lg, not %.20Lg", number_names[from], number_names[to],
+             (int)policy, index, value, got, expected);
+}
+
+static void
+check_pair(enum number from, enum number to, ferry_convert_policy policy)
+{
+    static double source[VALUE_COUNT], target[VALUE_COUNT];
+    bool fits;
+
+    fill_values(from, source);
+    assert_int_equal(convert(from, to, target, source, VALUE_COUNT, policy), FERRY_OK);
+    for (size_t i = 0; i < VALUE_COUNT; i++) {
+        long double value = get(from, source, i);
+        assert_same(from, to, policy, i, value, get(to, target, i), oracle(to, value, policy, &fits));
+    }
+}
+
+/* SATURATE, its other name 0, and TRUNCATE give what the oracle gives, for every pair. */
+static void
+test_values(void **state)
+{
+    (void)state;
+    for (int from = 0; from < 4; from++)
+        for (int to = 0; to < 4; to++)
+            if (from != to) {
+                check_pair(from, to, FERRY_CONVERT_SATURATE);
+                check_pair(from, to, (ferry_convert_policy)0);
+                check_pair(from, to, FERRY_CONVERT_TRUNCATE);
+            }
+}
+
+/* CHECK converts one value exactly when the oracle says that it fits, and else leaves the target. */
+static void
+check_one(enum number from, enum number to, const unsigned char *source, long double value)
+{
+    unsigned char target[8], before[8];
+    bool fits;
+    long double expected = oracle(to, value, FERRY_CONVERT_CHECK, &fits);
+
+    memset(target, 0x5a, sizeof(target));
+    memcpy(before, target, sizeof(target));
+    ferry_status status = convert(from, to, target, source, 1, FERRY_CONVERT_CHECK);
+    if (status != (fits ? FERRY_OK : FERRY_ERROR_OUT_OF_RANGE))
+        fail_msg("%s to %s, CHECK of %.20Lg: status %d", number_names[from], number_names[to], value, (int)status);
+    if (fits) {
+        assert_same(from, to, FERRY_CONVERT_CHECK, 0, value, get(to, target, 0), expected);
+        return;
+    }
+    assert_memory_equal(target, before, sizeof(target));
+    assert_int_equal(ferry_error_index(), 0);
+}
+
+static void
+test_check_values(void **state)
+{
+    static double source[VALUE_COUNT];
+
+    (void)state;
+    for (int from = 0; from < 4; from++)
+        for (int to = 0; to < 4; to++)
+            if (from != to) {
+                fill_values(from, source);
+                for (size_t i = 0; i < VALUE_COUNT; i++)
+                    check_one(from, to, (const unsigned char *)source + i * number_bytes[from], get(from, source, i));
+            }
+}
+
+/* A failed check names the first bad element, in the index and in the message, and writes nothing. */
+static void
+test_check_names_first(void **state)
+{
+    const float source[] = {1, 2, 255.4f, 300, -5, 7};
+    uint8_t target[6] = {9, 9, 9, 9, 9, 9};
+    const uint8_t before[6] = {9, 9, 9, 9, 9, 9};
+
+    (void)state;
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 6, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_error_index(), 3);
+    assert_memory_equal(target, before, sizeof(target));
+    assert_string_equal(ferry_last_error(), "convert from float to byte: element 3 does not fit uint8_t");
+    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 6, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 3, FERRY_CONVERT_CHECK), FERRY_OK);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 3, FERRY_CONVERT_CHECK), FERRY_OK);
+    assert_int_equal(target[2], 255);
+    assert_int_equal(target[3], 9);
+}
+
+/* Another failure afterwards has no index. */
+static void
+test_arguments(void **state)
+{
+    float source[2] = {1, 300};
+    uint8_t target[2] = {9, 9};
+
+    (void)state;
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)4), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_error_index(), (size_t)-1);
+    assert_non_null(strstr(ferry_last_error(), "policy 4"));
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)-1), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_CHECK), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_double(NULL, source, 2, FERRY_CONVERT_TRUNCATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, SIZE_MAX / 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_OVERFLOW);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, NULL, 0, FERRY_CONVERT_SATURATE), FERRY_OK);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, NULL, 0, (ferry_convert_policy)9), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_conversion_run(NULL, target, source, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(target[0], 9);
+}
+
+/* A description computed by ferry-gen is the one that the library computes. */
+static void
+test_identities(void **state)
+{
+    const ferry_element *elements[] = {ferry_float_element(), ferry_int_element(), ferry_double_element(), ferry_byte_element()};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(elements[i]->identity, ferry_element_identity(elements[i]));
+        assert_int_equal(elements[i]->bytes, number_bytes[i]);
+        assert_string_equal(elements[i]->name, number_names[i]);
+        for (size_t j = 0; j < 4; j++)
+            assert_int_equal(ferry_element_equal(elements[i], elements[j]), i == j);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_check_values),
+        cmocka_unit_test(test_check_names_first),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_identities),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

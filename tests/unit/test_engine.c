@@ -1,0 +1,1038 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+#include "src/transfer/engine.h"
+
+#define KIB ((size_t)1024)
+#define MIB ((size_t)1024 * 1024)
+
+/* An engine over two rigs, which do nothing until they are waited for. */
+struct bench {
+    rig *devices[3];
+    ferryi_device *heads[3];
+    ferryi_order order;
+    struct ferryi_log log;
+    ferryi_engine *engine;
+    ferry_trace trace;
+    int traces;
+};
+
+static void
+on_trace(const ferry_trace *trace, void *user)
+{
+    struct bench *b = user;
+    b->trace = *trace;
+    b->traces++;
+}
+
+static void
+bench_open(struct bench *b, size_t chunk_bytes, size_t chunk_count)
+{
+    memset(b, 0, sizeof(*b));
+    for (int place = 1; place <= 2; place++) {
+        b->devices[place] = rig_open(place - 1);
+        b->heads[place] = &b->devices[place]->head;
+    }
+    assert_int_equal(ferryi_order_init(&b->order, &b->log), FERRY_OK);
+    struct ferryi_engine_config config = {.devices = b->heads, .count = 2, .order = &b->order, .log = &b->log,
+                                          .chunk_bytes = chunk_bytes, .chunk_count = chunk_count,
+                                          .trace = on_trace, .trace_user = b};
+    assert_int_equal(ferryi_engine_create(&config, &b->engine), FERRY_OK);
+}
+
+static void
+bench_close(struct bench *b)
+{
+    ferryi_engine_destroy(&b->engine);
+    assert_null(b->engine);
+    ferryi_order_clear(&b->order);
+    rig_close(b->devices[1]);
+    rig_close(b->devices[2]);
+}
+
+static char *
+device_memory(struct bench *b, int place, size_t bytes)
+{
+    void *memory;
+    assert_int_equal(FERRYI_CALL(b->heads[place], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory), FERRY_OK);
+    return memory;
+}
+
+/* Work that is still queued may use the memory: it is done first. */
+static void
+device_free(struct bench *b, int place, char *memory)
+{
+    for (int other = 1; other <= 2; other++)
+        assert_int_equal(ferryi_device_synchronize(b->heads[other]), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b->heads[place], memory_free, FERRY_MEMORY_DEVICE, memory), FERRY_OK);
+}
+
+static struct ferryi_memory
+at(int place, const void *pointer)
+{
+    return (struct ferryi_memory){.place = place, .pointer = (void *)(uintptr_t)pointer};
+}
+
+static struct ferryi_memory
+pinned(const void *pointer)
+{
+    return (struct ferryi_memory){.place = 0, .pointer = (void *)(uintptr_t)pointer, .pinned = true};
+}
+
+static ferryi_lane *
+lane_for(struct bench *b, int target, int source)
+{
+    ferryi_lane *lane;
+    assert_int_equal(ferryi_engine_lane(b->engine, target, source, &lane), FERRY_OK);
+    return lane;
+}
+
+/* Do what is queued at a place. */
+static void
+finish(struct bench *b, int place)
+{
+    assert_int_equal(ferryi_device_synchronize(b->heads[place]), FERRY_OK);
+}
+
+static ferry_status
+copy(struct bench *b, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
+     const struct ferryi_transfer_job *job)
+{
+    return ferryi_engine_copy(b->engine, target, source, bytes, lane_for(b, target.place, source.place), job);
+}
+
+static unsigned char
+pattern_at(size_t i, unsigned seed)
+{
+    return (unsigned char)((i * 2654435761u >> 7) + i / 4093 + seed);
+}
+
+static void
+scribble(void *memory, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++)
+        ((unsigned char *)memory)[i] = pattern_at(i, seed);
+}
+
+static void *
+allocate(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    assert_non_null(memory);
+    return memory;
+}
+
+static ferry_transfer_stats
+stats(struct bench *b)
+{
+    ferry_transfer_stats s;
+    ferryi_engine_stats(b->engine, &s);
+    return s;
+}
+
+/* -- round trips ----------------------------------------------------------------------------------- */
+
+static void
+round_trip(struct bench *b, char *device, const char *source, char *back, size_t bytes)
+{
+    memset(back, 0xAA, bytes + 1);
+    assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
+    /* The download's lane is not the upload's: order them as the caller of the engine does. */
+    finish(b, 1);
+    assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
+    assert_memory_equal(back, source, bytes);
+    assert_int_equal((unsigned char)back[bytes], 0xAA);
+}
+
+static void
+test_every_size_arrives(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 3);
+    size_t most = 64 * KIB + 3;
+    char *device = device_memory(&b, 1, most + 8), *source = allocate(most + 8), *back = allocate(most + 9);
+    scribble(source, most + 8, 1);
+    for (size_t bytes = 0; bytes <= most; bytes += bytes < 300 ? 1 : bytes < most - 1000 ? 331 : 7)
+        round_trip(&b, device + bytes % 3, source + bytes % 7, back + bytes % 5, bytes);
+    round_trip(&b, device, source, back, 4 * KIB - 1);
+    round_trip(&b, device, source, back, 4 * KIB);
+    round_trip(&b, device, source, back, 4 * KIB + 1);
+    round_trip(&b, device, source + 1, back, 12 * KIB + 1);
+    round_trip(&b, device, source, back, most);
+    device_free(&b, 1, device);
+    free(source);
+    free(back);
+    bench_close(&b);
+}
+
+static void
+test_100_mib_with_any_chunk_size(void **state)
+{
+    (void)state;
+    size_t bytes = 100 * MIB - 3;
+    char *source = allocate(bytes + 1), *back = allocate(bytes + 1);
+    scribble(source, bytes + 1, 5);
+    for (size_t chunk = 4 * KIB; chunk <= 64 * MIB; chunk *= 16) {
+        struct bench b;
+        bench_open(&b, chunk, 4);
+        char *device = device_memory(&b, 1, bytes);
+        round_trip(&b, device, source + 1, back, bytes);
+        device_free(&b, 1, device);
+        bench_close(&b);
+    }
+    struct bench b;
+    bench_open(&b, 64 * MIB, 2);
+    char *device = device_memory(&b, 1, bytes);
+    round_trip(&b, device, source + 1, back, bytes);
+    device_free(&b, 1, device);
+    bench_close(&b);
+    free(source);
+    free(back);
+}
+
+static void
+test_an_upload_returns_when_its_source_may_be_reused(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    size_t bytes = 30 * KIB;
+    char *device = device_memory(&b, 1, bytes), *source = allocate(bytes), *same = allocate(bytes);
+    scribble(source, bytes, 2);
+    memcpy(same, source, bytes);
+    assert_int_equal(copy(&b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
+    memset(source, 0, bytes);
+    finish(&b, 1);
+    assert_memory_equal(device, same, bytes);
+    device_free(&b, 1, device);
+    free(source);
+    free(same);
+    bench_close(&b);
+}
+
+/* -- which way ------------------------------------------------------------------------------------- */
+
+static void
+test_pinned_memory_goes_straight_in_one_call(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    size_t bytes = 100 * KIB;
+    char *device = device_memory(&b, 1, bytes), *host = allocate(bytes), *back = allocate(bytes);
+    scribble(host, bytes, 3);
+    rig_pin(b.devices[1], host, bytes);
+    rig_pin(b.devices[1], back, bytes);
+    ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
+    assert_ptr_not_equal(in, out);
+    uint64_t calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in, NULL), FERRY_OK);
+    assert_int_equal(b.heads[1]->calls - calls, 1);
+    finish(&b, 1);
+    assert_int_equal(ferryi_engine_copy(b.engine, pinned(back), at(1, device), bytes, out, NULL), FERRY_OK);
+    finish(&b, 1);
+    assert_memory_equal(back, host, bytes);
+    ferry_transfer_stats s = stats(&b);
+    assert_int_equal(s.direct.copies, 2);
+    assert_int_equal(s.direct.bytes, 2 * bytes);
+    assert_int_equal(s.staged.copies, 0);
+    device_free(&b, 1, device);
+    bench_close(&b);
+    free(host);
+    free(back);
+}
+
+static void
+test_a_small_pageable_copy_is_short(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 64 * KIB, 4);
+    char *device = device_memory(&b, 1, 4096), host[4096] = {0};
+    ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, NULL), FERRY_OK);
+    finish(&b, 1);
+    /* The copy and its event; and the copy and a wait. */
+    uint64_t calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, NULL), FERRY_OK);
+    assert_int_equal(b.heads[1]->calls - calls, 2);
+    calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, NULL), FERRY_OK);
+    assert_int_equal(b.heads[1]->calls - calls, 2);
+    device_free(&b, 1, device);
+    bench_close(&b);
+}
+
+static void
+test_counts_are_exact_by_direction_and_path(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    char *one = device_memory(&b, 1, 20000), *two = device_memory(&b, 2, 20000), host[20000], other[20000];
+    memset(host, 7, sizeof(host));
+    rig_pin(b.devices[1], other, sizeof(other));
+    assert_int_equal(copy(&b, at(1, one), at(0, host), 10001, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, lane_for(&b, 1, 0), NULL), FERRY_OK);
+    assert_int_equal(copy(&b, at(0, host), at(1, one), 17, NULL), FERRY_OK);
+    assert_int_equal(copy(&b, at(1, one + 10000), at(1, one), 5000, NULL), FERRY_OK);
+    assert_int_equal(copy(&b, at(2, two), at(1, one), 6000, NULL), FERRY_OK);
+    assert_int_equal(copy(&b, at(0, other), at(0, host), 900, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, lane_for(&b, 1, 1), NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, lane_for(&b, 1, 1), NULL), FERRY_OK);
+    assert_int_equal(copy(&b, at(1, one), at(0, host), 0, NULL), FERRY_OK);
+    ferry_transfer_stats s = stats(&b);
+    assert_int_equal(s.upload.copies, 2);
+    assert_int_equal(s.upload.bytes, 10034);
+    assert_int_equal(s.download.copies, 1);
+    assert_int_equal(s.download.bytes, 17);
+    assert_int_equal(s.device.copies, 1);
+    assert_int_equal(s.device.bytes, 5000);
+    assert_int_equal(s.peer.copies, 1);
+    assert_int_equal(s.peer.bytes, 6000);
+    assert_int_equal(s.host.copies, 1);
+    assert_int_equal(s.host.bytes, 900);
+    assert_int_equal(s.fill.copies, 2);
+    assert_int_equal(s.fill.bytes, 400 + 401 * 3);
+    assert_int_equal(s.direct.copies, 1);
+    assert_int_equal(s.direct.bytes, 33);
+    assert_int_equal(s.staged.copies, 2);
+    assert_int_equal(s.staged.bytes, 10018);
+    assert_int_equal(b.traces, 8);
+    device_free(&b, 1, one);
+    device_free(&b, 2, two);
+    bench_close(&b);
+}
+
+static void
+test_each_transfer_is_told_once(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    char *one = device_memory(&b, 1, 20000), host[20000] = {0};
+    struct ferryi_transfer_job job = {.buffer = "heights", .reason = "copy_from", .foreign_source = true};
+    assert_int_equal(copy(&b, at(1, one), at(0, host), 20000, &job), FERRY_OK);
+    assert_int_equal(b.traces, 1);
+    assert_string_equal(b.trace.buffer, "heights");
+    assert_string_equal(b.trace.reason, "copy_from");
+    assert_int_equal(b.trace.bytes, 20000);
+    assert_int_equal(b.trace.source_place, -1);
+    assert_int_equal(b.trace.target_place, 1);
+    assert_int_equal(b.trace.direction, FERRY_DIRECTION_UPLOAD);
+    assert_true(b.trace.staged);
+    job = (struct ferryi_transfer_job){.reason = "fill"};
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 20000, "x", 1, lane_for(&b, 1, 1), &job), FERRY_OK);
+    assert_int_equal(b.traces, 2);
+    assert_string_equal(b.trace.buffer, "");
+    assert_int_equal(b.trace.source_place, -1);
+    assert_int_equal(b.trace.direction, FERRY_DIRECTION_FILL);
+    assert_false(b.trace.staged);
+    device_free(&b, 1, one);
+    bench_close(&b);
+}
+
+static void
+test_host_copies_may_overlap(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    char memory[20000], expected[20000];
+    ferry_transfer_options options = {.chunk_bytes = 100};
+    struct ferryi_transfer_job job = {.options = &options};
+    for (int shift = -5; shift <= 5; shift += 10) {
+        scribble(memory, sizeof(memory), 4);
+        memcpy(expected, memory, sizeof(memory));
+        memmove(expected + 10 + shift, expected + 10, 19000);
+        assert_int_equal(copy(&b, at(0, memory + 10 + shift), at(0, memory + 10), 19000, &job), FERRY_OK);
+        assert_memory_equal(memory, expected, sizeof(memory));
+    }
+    bench_close(&b);
+}
+
+static void
+test_coherent_places_are_host_memory(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    b.devices[1]->head.capabilities |= FERRYI_DEVICE_COHERENT;
+    char source[5000], target[5000] = {0};
+    scribble(source, sizeof(source), 1);
+    assert_null(lane_for(&b, 1, 0));
+    assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
+    assert_memory_equal(target, source, 5000);
+    assert_int_equal(stats(&b).host.bytes, 5000);
+    /* To another device it is an upload. */
+    char *two = device_memory(&b, 2, 5000);
+    assert_int_equal(copy(&b, at(2, two), at(1, target), 5000, NULL), FERRY_OK);
+    finish(&b, 2);
+    assert_memory_equal(two, source, 5000);
+    assert_int_equal(stats(&b).upload.bytes, 5000);
+    device_free(&b, 2, two);
+    bench_close(&b);
+}
+
+/* -- peers ----------------------------------------------------------------------------------------- */
+
+/* The source is still being written when the copy is asked for: the lane that was ordered after that is enough. */
+static void
+peer_copy(bool reaches, size_t bytes)
+{
+    struct bench b;
+    bench_open(&b, 4 * KIB, 3);
+    b.devices[1]->no_peers = b.devices[2]->no_peers = !reaches;
+    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes), *host = allocate(bytes);
+    scribble(host, bytes, 9);
+    rig_pin(b.devices[1], host, bytes);
+    ferryi_lane *in = lane_for(&b, 1, 0), *lane = lane_for(&b, 2, 1);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in, NULL), FERRY_OK);
+    void *event;
+    assert_int_equal(FERRYI_CALL(b.heads[1], event_create, &event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[1], event_record, event, in->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, lane->native, event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[1], event_destroy, event), FERRY_OK);
+    assert_int_equal(ferryi_engine_reachable(b.engine, 2), 1u << 1);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, lane, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_reachable(b.engine, 2), reaches ? 1u << 1 : 0);
+    assert_int_equal(b.trace.staged, !reaches);
+    assert_int_equal(b.trace.direction, FERRY_DIRECTION_PEER);
+    assert_int_equal(FERRYI_CALL(b.heads[2], stream_synchronize, lane->native), FERRY_OK);
+    assert_memory_equal(two, host, bytes);
+    assert_int_equal(stats(&b).peer.copies, 1);
+    assert_int_equal(stats(&b).peer.bytes, bytes);
+    assert_int_equal(stats(&b).staged.copies, 0);
+    device_free(&b, 1, one);
+    device_free(&b, 2, two);
+    bench_close(&b);
+    free(host);
+}
+
+static void
+test_peers_copy_directly_or_through_the_host(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 100 * KIB; bytes = bytes * 5 + 3) {
+        peer_copy(true, bytes);
+        peer_copy(false, bytes);
+    }
+}
+
+static void
+test_what_can_be_reached(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 3);
+    assert_int_equal(ferryi_engine_reachable(b.engine, 0), 6);
+    assert_int_equal(ferryi_engine_reachable(b.engine, 1), 4);
+    assert_int_equal(ferryi_engine_reachable(b.engine, 2), 2);
+    bench_close(&b);
+}
+
+/* -- fills ----------------------------------------------------------------------------------------- */
+
+static void
+check_fill(struct bench *b, int place, char *memory, size_t offset, size_t count, const void *element, size_t element_bytes)
+{
+    size_t bytes = count * element_bytes;
+    memset(memory, 0xCC, offset + bytes + 16);
+    ferryi_lane *lane = place ? lane_for(b, place, place) : NULL;
+    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, lane, NULL),
+                     FERRY_OK);
+    if (place)
+        finish(b, place);
+    for (size_t i = 0; i < offset; i++)
+        assert_int_equal((unsigned char)memory[i], 0xCC);
+    for (size_t i = 0; i < count; i++)
+        assert_memory_equal(memory + offset + i * element_bytes, element, element_bytes);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal((unsigned char)memory[offset + bytes + i], 0xCC);
+}
+
+static void
+test_fills_of_every_element_size(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    size_t room = 24 * 5000 + 64;
+    char *memory[2] = {allocate(room), device_memory(&b, 1, room)};
+    static const size_t counts[] = {0, 1, 2, 3, 169, 170, 171, 1000, 4999};
+    for (int place = 0; place < 2; place++) {
+        for (size_t element_bytes = 1; element_bytes <= 24; element_bytes++) {
+            unsigned char element[24], zero[24] = {0}, twos[24], fours[24];
+            scribble(element, element_bytes, 77);
+            for (size_t i = 0; i < 24; i++) {
+                twos[i] = (unsigned char)(i % 2 + 1);
+                fours[i] = (unsigned char)(i % 4 + 1);
+            }
+            for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+                check_fill(&b, place, memory[place], i % 4, counts[i], element, element_bytes);
+                check_fill(&b, place, memory[place], 0, counts[i], zero, element_bytes);
+                check_fill(&b, place, memory[place], 0, counts[i], twos, element_bytes);
+                check_fill(&b, place, memory[place], i % 3, counts[i], fours, element_bytes);
+            }
+        }
+    }
+    free(memory[0]);
+    device_free(&b, 1, memory[1]);
+    bench_close(&b);
+}
+
+static void
+test_an_element_larger_than_a_chunk_fills_too(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    size_t element_bytes = 10001;
+    char *element = allocate(element_bytes), *device = device_memory(&b, 1, 7 * element_bytes + 32);
+    scribble(element, element_bytes, 3);
+    check_fill(&b, 1, device, 1, 7, element, element_bytes);
+    free(element);
+    device_free(&b, 1, device);
+    bench_close(&b);
+}
+
+static void
+test_repeating_elements_need_one_call(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    char *device = device_memory(&b, 1, 64 * KIB);
+    ferryi_lane *lane = lane_for(&b, 1, 1);
+    double zero = 0;
+    uint64_t calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, lane, NULL), FERRY_OK);
+    assert_int_equal(b.heads[1]->calls - calls, 1);
+    /* Others double: a handful of calls, not one for each element. */
+    double value = 1.5e-3;
+    calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, lane, NULL), FERRY_OK);
+    assert_in_range(b.heads[1]->calls - calls, 2, 12);
+    device_free(&b, 1, device);
+    bench_close(&b);
+}
+
+/* -- progress and cancelling ----------------------------------------------------------------------- */
+
+struct watch {
+    size_t calls, stop_at, last, total, part_last;
+    bool backwards;
+};
+
+static bool
+keep_going(size_t done, size_t total, void *user)
+{
+    struct watch *w = user;
+    w->backwards |= done < w->last;
+    w->last = done;
+    w->total = total;
+    return ++w->calls != w->stop_at;
+}
+
+static void
+part_done(size_t bytes, void *user)
+{
+    struct watch *w = user;
+    w->backwards |= bytes <= w->part_last;
+    w->part_last = bytes;
+}
+
+enum way { UP, DOWN, UP_PINNED, DOWN_PINNED, INSIDE, PEER, PEER_STAGED, HOST, FILL4, FILL3, WAYS };
+
+/* Two memories and a way to go; the expected bytes are in `from`. */
+struct trip {
+    struct bench b;
+    enum way way;
+    size_t bytes;
+    char *from, *to, *expected;
+    int from_place, to_place;
+};
+
+static void
+trip_open(struct trip *t, enum way way, size_t bytes)
+{
+    static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1}, to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1};
+    memset(t, 0, sizeof(*t));
+    bench_open(&t->b, 4 * KIB, 3);
+    t->way = way;
+    t->bytes = bytes;
+    t->from_place = from[way];
+    t->to_place = to[way];
+    t->expected = allocate(bytes);
+    scribble(t->expected, bytes, way);
+    if (way == FILL4 || way == FILL3)
+        for (size_t i = 0; i < bytes; i++)
+            t->expected[i] = "abcd"[i % (way == FILL4 ? 4 : 3)];
+    t->from = t->from_place > 0 ? device_memory(&t->b, t->from_place, bytes) : allocate(bytes);
+    t->to = t->to_place > 0 ? device_memory(&t->b, t->to_place, bytes) : allocate(bytes);
+    memcpy(t->from, t->expected, bytes);
+    memset(t->to, 0xCC, bytes);
+    if (way == UP_PINNED)
+        rig_pin(t->b.devices[1], t->from, bytes);
+    if (way == DOWN_PINNED)
+        rig_pin(t->b.devices[1], t->to, bytes);
+    t->b.devices[2]->no_peers = way == PEER_STAGED;
+}
+
+static void
+trip_finish(struct trip *t)
+{
+    finish(&t->b, 1);
+    finish(&t->b, 2);
+}
+
+static void
+trip_close(struct trip *t)
+{
+    trip_finish(t);
+    if (t->from_place > 0)
+        device_free(&t->b, t->from_place, t->from);
+    else
+        free(t->from);
+    if (t->to_place > 0)
+        device_free(&t->b, t->to_place, t->to);
+    else
+        free(t->to);
+    free(t->expected);
+    bench_close(&t->b);
+}
+
+static ferry_status
+trip_go(struct trip *t, const struct ferryi_transfer_job *job)
+{
+    bool fill = t->way == FILL4 || t->way == FILL3;
+    struct ferryi_memory target = at(t->to_place, t->to), source = at(t->from_place, t->from);
+    target.pinned = t->way == DOWN_PINNED;
+    source.pinned = t->way == UP_PINNED;
+    ferryi_lane *lane;
+    ferry_status status = ferryi_engine_lane(t->b.engine, t->to_place, fill ? t->to_place : t->from_place, &lane);
+    if (status != FERRY_OK)
+        return status;
+    if (fill)
+        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, lane, job);
+    return ferryi_engine_copy(t->b.engine, target, source, t->bytes, lane, job);
+}
+
+/* The first `done` bytes are new, and the rest as it was. */
+static void
+assert_prefix(const struct trip *t, size_t done)
+{
+    assert_memory_equal(t->to, t->expected, done);
+    for (size_t i = done; i < t->bytes; i++)
+        assert_int_equal((unsigned char)t->to[i], 0xCC);
+}
+
+static void
+test_progress_is_monotonic_and_ends_at_the_total(void **state)
+{
+    (void)state;
+    for (enum way way = 0; way < WAYS; way++) {
+        struct trip t;
+        trip_open(&t, way, 30012);
+        struct watch w = {0};
+        ferry_transfer_options options = {.chunk_bytes = 6000, .keep_going = keep_going, .user = &w};
+        struct ferryi_transfer_job job = {.options = &options, .part_done = part_done, .user = &w};
+        assert_int_equal(trip_go(&t, &job), FERRY_OK);
+        assert_false(w.backwards);
+        assert_int_equal(w.last, t.bytes);
+        assert_int_equal(w.total, t.bytes);
+        assert_int_equal(w.part_last, t.bytes);
+        assert_in_range(w.calls, 4, 9);
+        trip_finish(&t);
+        assert_prefix(&t, t.bytes);
+        trip_close(&t);
+    }
+}
+
+static void
+test_cancel_at_each_chunk(void **state)
+{
+    (void)state;
+    for (enum way way = 0; way < WAYS; way++) {
+        for (size_t stop = 1;; stop++) {
+            struct trip t;
+            trip_open(&t, way, 30012);
+            struct watch w = {.stop_at = stop};
+            ferry_transfer_options options = {.chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
+            struct ferryi_transfer_job job = {.options = &options, .part_done = part_done, .user = &w};
+            ferry_status status = trip_go(&t, &job);
+            bool all = w.part_last == t.bytes;
+            assert_int_equal(status, all ? FERRY_OK : FERRY_ERROR_CANCELLED);
+            if (!all) {
+                char text[64];
+                snprintf(text, sizeof(text), "%zu of %zu bytes arrived", w.part_last, t.bytes);
+                assert_non_null(strstr(ferry_last_error(), text));
+            }
+            trip_finish(&t);
+            assert_prefix(&t, w.part_last);
+            assert_int_equal(t.b.trace.bytes, w.part_last);
+            /* Usable afterwards. */
+            memset(t.to, 0xCC, t.bytes);
+            assert_int_equal(trip_go(&t, NULL), FERRY_OK);
+            trip_finish(&t);
+            assert_prefix(&t, t.bytes);
+            trip_close(&t);
+            if (all)
+                break;
+        }
+    }
+}
+
+static void
+test_a_flag_cancels_too(void **state)
+{
+    (void)state;
+    for (enum way way = 0; way < WAYS; way++) {
+        struct trip t;
+        trip_open(&t, way, 30012);
+        atomic_bool flag = true;
+        struct ferryi_transfer_job job = {.cancelled = &flag, .done_before = 100, .total = 40000};
+        assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
+        assert_non_null(strstr(ferry_last_error(), "100 of 40000 bytes arrived"));
+        trip_finish(&t);
+        assert_prefix(&t, 0);
+        assert_int_equal(t.b.traces, 0);
+        flag = false;
+        assert_int_equal(trip_go(&t, &job), FERRY_OK);
+        trip_close(&t);
+    }
+}
+
+/* Progress counts over several transfers, and who stops between two of them stops. */
+static void
+test_progress_over_several_transfers(void **state)
+{
+    (void)state;
+    struct trip t;
+    trip_open(&t, UP, 10000);
+    struct watch w = {.stop_at = 3};
+    ferry_transfer_options options = {.keep_going = keep_going, .user = &w};
+    struct ferryi_transfer_job job = {.options = &options, .total = 20000};
+    assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
+    assert_int_equal(w.last, 10000);
+    assert_int_equal(w.total, 20000);
+    assert_non_null(strstr(ferry_last_error(), "10000 of 20000 bytes arrived"));
+    job.done_before = 10000;
+    assert_int_equal(trip_go(&t, &job), FERRY_OK);
+    assert_int_equal(w.last, 20000);
+    trip_close(&t);
+}
+
+struct nested {
+    struct trip *trip;
+    char *device;
+    int runs;
+};
+
+static bool
+copy_inside(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    struct nested *n = user;
+    char back[9000];
+    assert_int_equal(copy(&n->trip->b, at(0, back), at(1, n->device), sizeof(back), NULL), FERRY_OK);
+    assert_int_equal(copy(&n->trip->b, at(1, n->device), at(0, back), sizeof(back), NULL), FERRY_OK);
+    n->runs++;
+    return true;
+}
+
+/* No lock is held in keep_going, and a chunk is left for what it does. */
+static void
+test_keep_going_may_copy(void **state)
+{
+    (void)state;
+    static const enum way ways[] = {UP, DOWN, PEER_STAGED};
+    for (size_t i = 0; i < 3; i++) {
+        struct trip t;
+        trip_open(&t, ways[i], 50000);
+        struct nested n = {.trip = &t, .device = device_memory(&t.b, 1, 9000)};
+        ferry_transfer_options options = {.keep_going = copy_inside, .user = &n};
+        struct ferryi_transfer_job job = {.options = &options};
+        assert_int_equal(trip_go(&t, &job), FERRY_OK);
+        assert_int_equal(n.runs, 13);
+        trip_finish(&t);
+        assert_prefix(&t, t.bytes);
+        device_free(&t.b, 1, n.device);
+        trip_close(&t);
+    }
+}
+
+/* -- failures -------------------------------------------------------------------------------------- */
+
+/* Fail the n-th call of one device, for every n. Bytes that were told are there, and all works afterwards. */
+static void
+fail_each_call(enum way way, int place)
+{
+    for (int nth = 0;; nth++) {
+        struct trip t;
+        trip_open(&t, way, 30012);
+        struct watch w = {0};
+        struct ferryi_transfer_job job = {.part_done = part_done, .user = &w};
+        rig *device = t.b.devices[place];
+        rig_fail(device, nth);
+        ferry_status status = trip_go(&t, &job);
+        bool tripped = device->tripped;
+        rig_fail(device, -1);
+        if (!tripped)
+            assert_int_equal(status, FERRY_OK);
+        if (status != FERRY_OK) {
+            assert_int_equal(status, FERRY_ERROR_DEVICE);
+            assert_non_null(strstr(ferry_last_error(), "told to fail"));
+            /* What was told has arrived, with nobody waiting for it. */
+            assert_memory_equal(t.to, t.expected, w.part_last);
+            char text[64];
+            snprintf(text, sizeof(text), "%zu of which arrived", w.part_last);
+            if (w.part_last > 0)
+                assert_non_null(strstr(ferry_last_error(), text));
+        } else {
+            trip_finish(&t);
+            assert_prefix(&t, t.bytes);
+        }
+        assert_int_equal(t.b.trace.bytes, w.part_last);
+        memset(t.to, 0xCC, t.bytes);
+        assert_int_equal(trip_go(&t, NULL), FERRY_OK);
+        trip_finish(&t);
+        assert_prefix(&t, t.bytes);
+        trip_close(&t);
+        if (!tripped)
+            break;
+    }
+}
+
+static void
+test_whatever_call_fails(void **state)
+{
+    (void)state;
+    for (enum way way = 0; way < WAYS; way++) {
+        fail_each_call(way, 1);
+        fail_each_call(way, 2);
+    }
+}
+
+static void
+test_out_of_pinned_memory(void **state)
+{
+    (void)state;
+    struct trip t;
+    trip_open(&t, UP, 30012);
+    rig *device = t.b.devices[1];
+    /* None at all: a clear failure. */
+    device->fail_slot = "memory_alloc";
+    rig_fail(device, 0);
+    device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(trip_go(&t, NULL), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_prefix(&t, 0);
+    /* No second chunk: one is enough. */
+    rig_fail(device, 1);
+    device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(trip_go(&t, NULL), FERRY_OK);
+    assert_true(device->tripped);
+    trip_finish(&t);
+    assert_prefix(&t, t.bytes);
+    device->fail_slot = NULL;
+    rig_fail(device, -1);
+    trip_close(&t);
+}
+
+/* -- transforms ------------------------------------------------------------------------------------ */
+
+static void
+widen(void *target, const void *source, size_t count, const void *user)
+{
+    int add = *(const int *)user;
+    for (size_t i = 0; i < count; i++)
+        ((double *)target)[i] = ((const float *)source)[i] + add;
+}
+
+static void
+test_elements_are_transformed_on_the_way(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 3);
+    size_t count = 10007;
+    int add = 3;
+    struct ferryi_transform transform = {.run = widen, .source_bytes = 4, .target_bytes = 8, .user = &add};
+    float *from = allocate(count * 4);
+    double *host = allocate(count * 8), *up = (double *)device_memory(&b, 1, count * 8);
+    float *down = (float *)device_memory(&b, 1, count * 4);
+    for (size_t i = 0; i < count; i++)
+        from[i] = down[i] = (float)i;
+    struct watch w = {0};
+    struct ferryi_transfer_job job = {.part_done = part_done, .user = &w};
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count, &transform, lane_for(&b, 1, 0),
+                                                    &job), FERRY_OK);
+    finish(&b, 1);
+    for (size_t i = 0; i < count; i++)
+        assert_true(up[i] == (double)i + 3);
+    assert_int_equal(w.part_last, count * 8);
+    assert_int_equal(stats(&b).upload.bytes, count * 8);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count, &transform,
+                                                    lane_for(&b, 0, 1), NULL), FERRY_OK);
+    for (size_t i = 0; i < count; i++)
+        assert_true(host[i] == (double)i + 3);
+    assert_int_equal(stats(&b).download.bytes, count * 4);
+    memset(host, 0, count * 8);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count, &transform, NULL, NULL),
+                     FERRY_OK);
+    for (size_t i = 0; i < count; i++)
+        assert_true(host[i] == (double)i + 3);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0, &transform, NULL, NULL), FERRY_OK);
+    transform.target_bytes = 5000;
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, lane_for(&b, 1, 0), NULL),
+                     FERRY_ERROR_UNSUPPORTED);
+    free(from);
+    free(host);
+    device_free(&b, 1, (char *)up);
+    device_free(&b, 1, (char *)down);
+    bench_close(&b);
+}
+
+/* -- threads --------------------------------------------------------------------------------------- */
+
+struct worker {
+    struct bench *b;
+    char *device;
+    unsigned seed;
+    bool ok;
+};
+
+static void
+round_trips(void *user)
+{
+    struct worker *w = user;
+    size_t bytes = 40000;
+    char *source = malloc(bytes), *back = malloc(bytes);
+    ferryi_lane *in, *out;
+    w->ok = source && back && ferryi_engine_lane(w->b->engine, 1, 0, &in) == FERRY_OK &&
+            ferryi_engine_lane(w->b->engine, 0, 1, &out) == FERRY_OK;
+    for (unsigned round = 0; w->ok && round < 20; round++) {
+        scribble(source, bytes, w->seed + round);
+        w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in, NULL) == FERRY_OK &&
+                FERRYI_CALL(w->b->heads[1], stream_synchronize, in->native) == FERRY_OK &&
+                ferryi_engine_copy(w->b->engine, at(0, back), at(1, w->device), bytes, out, NULL) == FERRY_OK &&
+                memcmp(source, back, bytes) == 0;
+    }
+    free(source);
+    free(back);
+}
+
+static void
+no_trace(const ferry_trace *trace, void *user)
+{
+    (void)trace, (void)user;
+}
+
+static void
+test_threads_share_a_ring(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    ferryi_engine_destroy(&b.engine);
+    struct ferryi_engine_config config = {.devices = b.heads, .count = 2, .order = &b.order, .log = &b.log,
+                                          .chunk_bytes = 4 * KIB, .chunk_count = 2, .trace = no_trace};
+    assert_int_equal(ferryi_engine_create(&config, &b.engine), FERRY_OK);
+    struct worker workers[4];
+    ferryi_thread threads[4];
+    for (unsigned i = 0; i < 4; i++) {
+        workers[i] = (struct worker){.b = &b, .device = device_memory(&b, 1, 40000), .seed = i * 50};
+        assert_int_equal(ferryi_thread_start(&threads[i], "trips", round_trips, &workers[i]), FERRY_OK);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        ferryi_thread_join(threads[i]);
+        assert_true(workers[i].ok);
+        device_free(&b, 1, workers[i].device);
+    }
+    ferry_transfer_stats s = stats(&b);
+    assert_int_equal(s.upload.copies, 80);
+    assert_int_equal(s.download.bytes, 80 * 40000);
+    bench_close(&b);
+}
+
+/* The same over devices that work on their own, with a thread for each stream. */
+static void
+test_emulated_devices(void **state)
+{
+    (void)state;
+    struct bench b = {0};
+    struct ferryi_device_config device_config = {0};
+    for (int place = 1; place <= 2; place++)
+        assert_int_equal(ferryi_emulated_kind.open(place - 1, &device_config, &b.heads[place]), FERRY_OK);
+    assert_int_equal(ferryi_order_init(&b.order, &b.log), FERRY_OK);
+    struct ferryi_engine_config config = {.devices = b.heads, .count = 2, .order = &b.order, .log = &b.log,
+                                          .chunk_bytes = 4 * KIB, .chunk_count = 3, .trace = on_trace, .trace_user = &b};
+    assert_int_equal(ferryi_engine_create(&config, &b.engine), FERRY_OK);
+    size_t bytes = 3 * MIB + 5;
+    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes), *source = allocate(bytes);
+    char *back = allocate(bytes + 1);
+    scribble(source, bytes, 8);
+    for (size_t part = 1; part <= bytes; part = part * 7 + 3)
+        round_trip(&b, one, source, back, part);
+    round_trip(&b, one, source, back, bytes);
+    assert_int_equal(copy(&b, at(2, two), at(1, one), bytes, NULL), FERRY_OK);
+    finish(&b, 2);
+    assert_false(b.trace.staged);
+    assert_int_equal(copy(&b, at(0, back), at(2, two), bytes, NULL), FERRY_OK);
+    assert_memory_equal(back, source, bytes);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, lane_for(&b, 1, 1), NULL), FERRY_OK);
+    finish(&b, 1);
+    assert_int_equal(copy(&b, at(0, back), at(1, one), 999 * 7, NULL), FERRY_OK);
+    for (size_t i = 0; i < 999; i++)
+        assert_memory_equal(back + i * 7, "seven..", 7);
+    free(source);
+    free(back);
+    device_free(&b, 1, one);
+    device_free(&b, 2, two);
+    ferryi_engine_destroy(&b.engine);
+    ferryi_order_clear(&b.order);
+    for (int place = 1; place <= 2; place++)
+        b.heads[place]->ops->close(b.heads[place]);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_size_arrives),
+        cmocka_unit_test(test_100_mib_with_any_chunk_size),
+        cmocka_unit_test(test_an_upload_returns_when_its_source_may_be_reused),
+        cmocka_unit_test(test_pinned_memory_goes_straight_in_one_call),
+        cmocka_unit_test(test_a_small_pageable_copy_is_short),
+        cmocka_unit_test(test_counts_are_exact_by_direction_and_path),
+        cmocka_unit_test(test_each_transfer_is_told_once),
+        cmocka_unit_test(test_host_copies_may_overlap),
+        cmocka_unit_test(test_coherent_places_are_host_memory),
+        cmocka_unit_test(test_peers_copy_directly_or_through_the_host),
+        cmocka_unit_test(test_what_can_be_reached),
+        cmocka_unit_test(test_fills_of_every_element_size),
+        cmocka_unit_test(test_an_element_larger_than_a_chunk_fills_too),
+        cmocka_unit_test(test_repeating_elements_need_one_call),
+        cmocka_unit_test(test_progress_is_monotonic_and_ends_at_the_total),
+        cmocka_unit_test(test_cancel_at_each_chunk),
+        cmocka_unit_test(test_a_flag_cancels_too),
+        cmocka_unit_test(test_progress_over_several_transfers),
+        cmocka_unit_test(test_keep_going_may_copy),
+        cmocka_unit_test(test_whatever_call_fails),
+        cmocka_unit_test(test_out_of_pinned_memory),
+        cmocka_unit_test(test_elements_are_transformed_on_the_way),
+        cmocka_unit_test(test_threads_share_a_ring),
+        cmocka_unit_test(test_emulated_devices),
+    };
+    return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
+}

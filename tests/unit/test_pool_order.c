@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+#include "src/device/stream.h"
+#include "tests/support/lazy.h"
+
+/* -- a device whose streams move only when the test says so ---------------------------------------- */
+
+struct crank_stream {
+    uint64_t queued, done; /* pieces of work */
+    bool capturing;
+};
+
+struct crank_event {
+    struct crank_stream *stream;
+    uint64_t position;
+};
+
+struct crank {
+    ferryi_device base;
+    struct ferryi_device_ops ops;
+    struct {
+        struct crank_stream *stream, *behind;
+        uint64_t position;
+    } waits[64]; /* of streams for events */
+    size_t wait_count, host_waits, records;
+    bool refuses_waits;
+};
+
+static ferry_status
+crank_stream_create(ferryi_device *device, void **out)
+{
+    (void)device;
+    *out = calloc(1, sizeof(struct crank_stream));
+    return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+static ferry_status
+crank_stream_destroy(ferryi_device *device, void *stream)
+{
+    (void)device;
+    free(stream);
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
+{
+    (void)device;
+    *out = ((struct crank_stream *)stream)->capturing;
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_event_create(ferryi_device *device, void **out)
+{
+    (void)device;
+    *out = calloc(1, sizeof(struct crank_event));
+    return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+static ferry_status
+crank_event_destroy(ferryi_device *device, void *event)
+{
+    (void)device;
+    free(event);
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_event_record(ferryi_device *device, void *event_handle, void *stream_handle)
+{
+    struct crank *crank = (struct crank *)device;
+    struct crank_stream *stream = stream_handle;
+    crank->records++;
+    *(struct crank_event *)event_handle = (struct crank_event){stream, stream->queued};
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_event_query(ferryi_device *device, void *event_handle, bool *out)
+{
+    (void)device;
+    struct crank_event *event = event_handle;
+    *out = !event->stream || event->stream->done >= event->position;
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_event_synchronize(ferryi_device *device, void *event_handle)
+{
+    struct crank_event *event = event_handle;
+    ((struct crank *)device)->host_waits++;
+    if (event->stream && event->stream->done < event->position)
+        event->stream->done = event->position;
+    return FERRY_OK;
+}
+
+static ferry_status
+crank_stream_wait(ferryi_device *device, void *stream, void *event_handle)
+{
+    struct crank *crank = (struct crank *)device;
+    struct crank_event *event = event_handle;
+    if (crank->refuses_waits)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "stream_wait: refused");
+    crank->waits[crank->wait_count].stream = stream;
+    crank->waits[crank->wait_count].behind = event->stream;
+    crank->waits[crank->wait_count++].position = event->position;
+    return FERRY_OK;
+}
+
+struct order_fixture {
+    struct fixture fixture;
+    struct crank crank;
+    ferryi_order order;
+    struct crank_stream *streams[3];
+    ferryi_lane *lanes[3];
+};
+
+enum { A, B, C };
+
+static void
+order_open(struct order_fixture *f, size_t limit_bytes)
+{
+    memset(f, 0, sizeof(*f));
+    f->crank.ops = ferryi_unsupported_ops;
+    f->crank.ops.stream_create = crank_stream_create;
+    f->crank.ops.stream_destroy = crank_stream_destroy;
+    f->crank.ops.stream_is_capturing = crank_stream_is_capturing;
+    f->crank.ops.stream_wait = crank_stream_wait;
+    f->crank.ops.event_create = crank_event_create;
+    f->crank.ops.event_destroy = crank_event_destroy;
+    f->crank.ops.event_record = crank_event_record;
+    f->crank.ops.event_query = crank_event_query;
+    f->crank.ops.event_synchronize = crank_event_synchronize;
+    f->crank.base.ops = &f->crank.ops;
+    f->crank.base.kind = "crank";
+    f->crank.base.capabilities = FERRY_CAN_CAPTURE;
+    assert_int_equal(ferryi_order_init(&f->order, NULL), FERRY_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ferryi_lane_open(&f->order, &f->crank.base, 1, NULL, false, &f->lanes[i]), FERRY_OK);
+        f->streams[i] = f->lanes[i]->native;
+    }
+    fixture_open(&f->fixture, FERRY_MEMORY_DEVICE, limit_bytes, &f->order);
+}
+
+static void
+order_close(struct order_fixture *f)
+{
+    fixture_close(&f->fixture);
+    ferryi_order_clear(&f->order);
+}
+
+static ferry_block *
+take_on(struct order_fixture *f, size_t bytes, ferryi_lane *lane)
+{
+    ferry_block *block = NULL;
+    void *pointer;
+    assert_int_equal(ferryi_pool_take(f->fixture.pool, bytes, 256, lane, &block, &pointer), FERRY_OK);
+    assert_ptr_equal(pointer, block->pointer);
+    return block;
+}
+
+/* Queue a piece of work on the stream, and say when the block was used. */
+static ferryi_stamp
+work_on(struct order_fixture *f, int lane)
+{
+    ferryi_stamp stamp;
+    f->streams[lane]->queued++;
+    assert_int_equal(ferryi_lane_note(f->lanes[lane], ferryi_thread_id(), &stamp), FERRY_OK);
+    return stamp;
+}
+
+static void
+finish(struct order_fixture *f, int lane)
+{
+    f->streams[lane]->done = f->streams[lane]->queued;
+}
+
+#define LARGE (3 * MIB) /* one block per allocation: no room */
+
+/* -- which block a take gets ----------------------------------------------------------------------- */
+
+static void
+test_another_lane_waits_for_the_last_use(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(block, work_on(&f, A));
+    assert_int_equal(f.crank.records, 0); /* a release calls nobody */
+
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    assert_int_equal(f.crank.wait_count, 1);
+    assert_ptr_equal(f.crank.waits[0].stream, f.streams[B]);
+    assert_ptr_equal(f.crank.waits[0].behind, f.streams[A]);
+    assert_int_equal(f.crank.waits[0].position, 1);
+    assert_int_equal(f.crank.host_waits, 0);
+    assert_int_equal(statistics(&f.fixture).waits, 1);
+    assert_int_equal(statistics(&f.fixture).hits, 1);
+    ferryi_pool_give(block, work_on(&f, B));
+    order_close(&f);
+}
+
+static void
+test_the_same_lane_reuses_without_a_call(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    for (int i = 0; i < 100; i++)
+        ferryi_pool_give(take_on(&f, LARGE, f.lanes[A]), work_on(&f, A));
+    assert_int_equal(f.fixture.backend.allocations, 1);
+    assert_int_equal(f.crank.wait_count + f.crank.records + f.crank.host_waits, 0);
+    order_close(&f);
+}
+
+/* Nor does a lane that has waited once for all the uses. */
+static void
+test_a_wait_covers_all_earlier_uses(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *blocks[4];
+    order_open(&f, 0);
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take_on(&f, LARGE, f.lanes[A]);
+    for (size_t i = 0; i < 4; i++)
+        ferryi_pool_give(blocks[i], work_on(&f, A));
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take_on(&f, LARGE, f.lanes[B]);
+    assert_int_equal(f.crank.wait_count, 1);
+    assert_int_equal(f.fixture.backend.allocations, 4);
+    for (size_t i = 0; i < 4; i++)
+        ferryi_pool_give(blocks[i], 0);
+    order_close(&f);
+}
+
+static void
+test_blocks_already_ordered_are_preferred(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *a = take_on(&f, LARGE, f.lanes[A]), *b = take_on(&f, LARGE, f.lanes[B]), *more[20];
+    for (size_t i = 0; i < 20; i++)
+        more[i] = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(a, work_on(&f, A));
+    for (size_t i = 0; i < 20; i++)
+        ferryi_pool_give(more[i], work_on(&f, A));
+    ferryi_pool_give(b, work_on(&f, B));
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), b); /* among many of A */
+    ferryi_pool_give(b, 0);                              /* nobody used it: still B's earlier work */
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[A]), a); /* the oldest of A's */
+    assert_int_equal(f.crank.wait_count, 0);
+    ferryi_pool_give(a, 0);
+    ferryi_pool_give(take_on(&f, 300, f.lanes[A]), work_on(&f, A));
+    ferryi_pool_give(take_on(&f, 300, f.lanes[B]), work_on(&f, B)); /* room of the slab, rather than A's block */
+    assert_int_equal(f.crank.wait_count, 0);
+    order_close(&f);
+}
+
+static void
+test_the_host_takes_only_what_is_done(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *other = take_on(&f, LARGE, NULL);
+    assert_ptr_not_equal(other, block);
+    assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
+    assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
+
+    /* Done, but nobody has told the pool: it asks before it allocates. */
+    finish(&f, A);
+    assert_ptr_equal(take_on(&f, LARGE, NULL), block);
+    assert_int_equal(f.fixture.backend.allocations, 2);
+    assert_int_equal(f.crank.host_waits, 0);
+    ferryi_pool_give(block, 0);
+    ferryi_pool_give(other, 0);
+    order_close(&f);
+}
+
+/* -- what was pending when a block was taken stays pending when it comes back ----------------------- */
+
+static void
+test_an_unused_block_keeps_its_earlier_use(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(block, work_on(&f, A));
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    ferryi_pool_give(block, 0);
+    ferry_block *other = take_on(&f, LARGE, NULL);
+    assert_ptr_not_equal(other, block); /* A may still write it */
+    finish(&f, A);
+    assert_ptr_equal(take_on(&f, LARGE, NULL), block);
+    ferryi_pool_give(block, 0);
+    ferryi_pool_give(other, 0);
+    order_close(&f);
+}
+
+static void
+test_a_third_lane_does_not_hide_an_earlier_use(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(block, work_on(&f, A));
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    ferryi_pool_give(block, work_on(&f, C));
+
+    finish(&f, C);
+    bool c_only = ferryi_stamp_is_ordered(&f.order, f.lanes[C], block->stamp);
+    assert_false(c_only); /* C's later work is not ordered after A's */
+    take_on(&f, LARGE, f.lanes[C]);
+    bool waits_for_a = false;
+    for (size_t i = 0; i < f.crank.wait_count; i++)
+        waits_for_a |= f.crank.waits[i].behind == f.streams[A] && f.crank.waits[i].stream != f.streams[B];
+    assert_true(waits_for_a);
+    ferryi_pool_give(block, 0);
+    order_close(&f);
+}
+
+/* -- failing waits --------------------------------------------------------------------------------- */
+
+static void
+test_a_wait_that_fails_loses_nothing(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    void *pointer;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]), *none = NULL;
+    ferryi_pool_give(block, work_on(&f, A));
+    f.crank.refuses_waits = true;
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, LARGE, 256, f.lanes[B], &none, &pointer), FERRY_ERROR_DEVICE);
+    assert_null(none);
+    assert_non_null(strstr(ferry_last_error(), "stream_wait: refused"));
+    assert_agrees(&f.fixture);
+    assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
+    f.crank.refuses_waits = false;
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    ferryi_pool_give(block, 0);
+    order_close(&f);
+}
+
+static void
+test_a_stream_being_captured_is_not_disturbed(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(block, work_on(&f, A));
+    f.streams[A]->capturing = true;
+    ferry_block *other = take_on(&f, LARGE, f.lanes[B]);
+    assert_ptr_not_equal(other, block);
+    assert_int_equal(f.crank.records, 0);
+    ferryi_pool_give(other, 0);
+    f.streams[A]->capturing = false;
+    order_close(&f);
+}
+
+/* -- trim and shortage ----------------------------------------------------------------------------- */
+
+static void
+test_trim_leaves_what_queued_work_uses(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *blocks[3];
+    order_open(&f, 0);
+    for (int i = 0; i < 3; i++)
+        blocks[i] = take_on(&f, LARGE, f.lanes[A]);
+    ferryi_pool_give(blocks[0], work_on(&f, A));
+    assert_int_equal(ferryi_lane_flush(f.lanes[A]), FERRY_OK);
+    ferryi_pool_give(blocks[1], work_on(&f, A));
+    ferryi_pool_give(blocks[2], work_on(&f, B));
+    ferry_block *small = take_on(&f, 100, f.lanes[A]);
+    ferryi_pool_give(small, work_on(&f, A));
+
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.frees, 0);
+    assert_int_equal(statistics(&f.fixture).pending_blocks, 4);
+    f.streams[A]->done = 1; /* the work of blocks[0] */
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.frees, 1);
+    finish(&f, B);
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.frees, 2);
+    finish(&f, A);
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.count, 0);
+    assert_int_equal(f.crank.host_waits, 0);
+    order_close(&f);
+}
+
+static void
+test_shortage_waits_for_own_pending_memory(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    void *pointer;
+    order_open(&f, 8 * MIB);
+    ferry_block *a = take_on(&f, LARGE, f.lanes[A]), *b = take_on(&f, LARGE, f.lanes[B]), *none = NULL;
+    ferryi_pool_give(a, work_on(&f, A));
+    ferry_block *big = take_on(&f, 4 * MIB, f.lanes[C]);
+    assert_int_equal(f.crank.host_waits, 1);
+    assert_int_equal(f.fixture.backend.frees, 1);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    ferryi_pool_give(big, work_on(&f, C));
+    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* waited for, not allocated anew */
+    assert_int_equal(f.crank.host_waits, 2);
+    assert_int_equal(f.fixture.backend.allocations, 3);
+    ferryi_pool_give(big, 0);
+    ferryi_pool_give(b, 0);
+    order_close(&f);
+}
+
+/* -- public calls with streams --------------------------------------------------------------------- */
+
+static void
+test_streams_order_takes_and_gives(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    struct ferry_stream a = {.lane = f.lanes[A]}, b = {.lane = f.lanes[B]};
+    ferry_block *block, *given;
+    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, &a, &block), FERRY_OK);
+    given = block;
+    f.streams[A]->queued++;
+    assert_int_equal(ferry_pool_give(&given, &a), FERRY_OK);
+    assert_null(given);
+    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, NULL, &given), FERRY_OK);
+    assert_ptr_not_equal(given, block);
+    ferry_block *again;
+    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, &b, &again), FERRY_OK);
+    assert_ptr_equal(again, block);
+    assert_int_equal(f.crank.wait_count, 1);
+    give(given);
+    give(again);
+    order_close(&f);
+}
+
+/* -- the lazy device: what is not waited for happens too late -------------------------------------- */
+
+struct lazy_fixture {
+    ferryi_device *device;
+    ferryi_order order;
+    ferry_pool *pool;
+    ferryi_lane *lanes[2];
+    unsigned char *sources[2], *target; /* pinned */
+};
+
+static ferry_status
+lazy_alloc(void *user, size_t bytes, void **out)
+{
+    return FERRYI_CALL((ferryi_device *)user, memory_alloc, FERRY_MEMORY_DEVICE, bytes, out);
+}
+
+static ferry_status
+lazy_free(void *user, void *memory, size_t bytes)
+{
+    (void)bytes;
+    return FERRYI_CALL((ferryi_device *)user, memory_free, FERRY_MEMORY_DEVICE, memory);
+}
+
+static void
+lazy_pinned(struct lazy_fixture *f, unsigned char **out, int value)
+{
+    void *memory;
+    assert_int_equal(FERRYI_CALL(f->device, memory_alloc, FERRY_MEMORY_PINNED, LARGE, &memory), FERRY_OK);
+    memset(memory, value, LARGE);
+    *out = memory;
+}
+
+static void
+lazy_open(struct lazy_fixture *f)
+{
+    struct ferryi_device_config device_config = {.emulated_memory_bytes = 64 * MIB};
+    memset(f, 0, sizeof(*f));
+    assert_int_equal(lazy_kind.open(0, &device_config, &f->device), FERRY_OK);
+    assert_int_equal(ferryi_order_init(&f->order, NULL), FERRY_OK);
+    struct ferryi_pool_config config = {
+        .backend = {.alloc = lazy_alloc, .free = lazy_free, .user = f->device},
+        .order = &f->order,
+        .place = 1,
+        .kind = FERRY_MEMORY_DEVICE,
+    };
+    assert_int_equal(ferryi_pool_create(&config, &f->pool), FERRY_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ferryi_lane_open(&f->order, f->device, 1, NULL, false, &f->lanes[i]), FERRY_OK);
+        lazy_pinned(f, &f->sources[i], 0x11 * (i + 1));
+    }
+    lazy_pinned(f, &f->target, 0);
+}
+
+static void
+lazy_close(struct lazy_fixture *f)
+{
+    assert_int_equal(ferryi_device_synchronize(f->device), FERRY_OK);
+    ferryi_pool_destroy(&f->pool);
+    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[0]), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[1]), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->target), FERRY_OK);
+    ferryi_order_clear(&f->order);
+    f->device->ops->close(f->device);
+}
+
+/* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones that stay. */
+static void
+test_lazy_work_of_the_last_holder_comes_first(void **state)
+{
+    (void)state;
+    struct lazy_fixture f;
+    ferry_block *blocks[2];
+    void *pointers[2];
+    lazy_open(&f);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[i], &blocks[i], &pointers[i]), FERRY_OK);
+        assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointers[i], f.sources[i], LARGE, f.lanes[i]->native), FERRY_OK);
+        if (i == 0)
+            ferryi_pool_give(blocks[0], ferryi_lane_stamp(f.lanes[0]));
+    }
+    assert_ptr_equal(pointers[0], pointers[1]);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[1]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[0]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, copy_download, f.target, pointers[1], LARGE, f.lanes[1]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[1]->native), FERRY_OK);
+    assert_int_equal(f.target[0], 0x22);
+    assert_int_equal(f.target[LARGE - 1], 0x22);
+    ferryi_pool_give(blocks[1], ferryi_lane_stamp(f.lanes[1]));
+    lazy_close(&f);
+}
+
+/* Memory goes back to the device only when no queued work needs it: the lazy device would fail that work. */
+static void
+test_lazy_work_keeps_its_memory(void **state)
+{
+    (void)state;
+    struct lazy_fixture f;
+    ferry_block *block;
+    void *pointer;
+    lazy_open(&f);
+    assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[0], &block, &pointer), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointer, f.sources[0], LARGE, f.lanes[0]->native), FERRY_OK);
+    ferryi_pool_give(block, ferryi_lane_stamp(f.lanes[0]));
+    assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[0]->native), FERRY_OK);
+    assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
+    lazy_close(&f);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_lane_waits_for_the_last_use),
+        cmocka_unit_test(test_the_same_lane_reuses_without_a_call),
+        cmocka_unit_test(test_a_wait_covers_all_earlier_uses),
+        cmocka_unit_test(test_blocks_already_ordered_are_preferred),
+        cmocka_unit_test(test_the_host_takes_only_what_is_done),
+        cmocka_unit_test(test_an_unused_block_keeps_its_earlier_use),
+        cmocka_unit_test(test_a_third_lane_does_not_hide_an_earlier_use),
+        cmocka_unit_test(test_a_wait_that_fails_loses_nothing),
+        cmocka_unit_test(test_a_stream_being_captured_is_not_disturbed),
+        cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
+        cmocka_unit_test(test_shortage_waits_for_own_pending_memory),
+        cmocka_unit_test(test_streams_order_takes_and_gives),
+        cmocka_unit_test(test_lazy_work_of_the_last_holder_comes_first),
+        cmocka_unit_test(test_lazy_work_keeps_its_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/pool/slab.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+/* What holds for every size: the class is large enough, wastes little, and is the smallest that fits. */
+static void
+check_size(size_t bytes)
+{
+    uint32_t size_class;
+    size_t block = ferryi_pool_class_bytes(bytes, &size_class);
+
+    assert_true(block >= bytes);
+    assert_int_equal(block % FERRYI_POOL_ALIGN, 0);
+    if (bytes > FERRYI_POOL_LARGEST) {
+        assert_int_equal(size_class, FERRYI_POOL_EXACT);
+        assert_true(block - bytes < 4096);
+        return;
+    }
+    assert_true(size_class < FERRYI_POOL_CLASSES);
+    assert_int_equal(ferryi_pool_bytes_of_class(size_class), block);
+    if (bytes >= 2 * KIB)
+        assert_true(block - bytes <= bytes / 8);
+    else
+        assert_true(block - bytes < 256);
+    if (size_class > 0)
+        assert_true(ferryi_pool_bytes_of_class(size_class - 1) < bytes);
+}
+
+static void
+test_small_sizes_are_multiples_of_256(void **state)
+{
+    uint32_t size_class;
+    (void)state;
+    assert_int_equal(ferryi_pool_class_bytes(1, &size_class), 256);
+    assert_int_equal(size_class, 0);
+    assert_int_equal(ferryi_pool_class_bytes(256, &size_class), 256);
+    assert_int_equal(ferryi_pool_class_bytes(257, &size_class), 512);
+    assert_int_equal(ferryi_pool_class_bytes(2048, &size_class), 2048);
+    assert_int_equal(size_class, 7);
+    assert_int_equal(ferryi_pool_class_bytes(2049, &size_class), 2304);
+    assert_int_equal(size_class, 8);
+}
+
+static void
+test_every_size_has_the_smallest_class_that_fits(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes <= 64 * KIB; bytes++)
+        check_size(bytes);
+    for (uint32_t size_class = 0; size_class < FERRYI_POOL_CLASSES; size_class++) {
+        size_t bytes = ferryi_pool_bytes_of_class(size_class);
+        check_size(bytes - 1);
+        check_size(bytes);
+        check_size(bytes + 1);
+    }
+    uint64_t seed = 1;
+    for (int i = 0; i < 100000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        check_size((size_t)(seed >> 33) + 1);
+    }
+}
+
+static void
+test_there_are_eight_classes_per_doubling(void **state)
+{
+    uint32_t first, last;
+    (void)state;
+    for (size_t bytes = 2 * KIB; bytes < FERRYI_POOL_LARGEST; bytes *= 2) {
+        ferryi_pool_class_bytes(bytes, &first);
+        ferryi_pool_class_bytes(2 * bytes, &last);
+        assert_int_equal(last - first, 8);
+    }
+    assert_int_equal(ferryi_pool_class_bytes(FERRYI_POOL_LARGEST, &last), FERRYI_POOL_LARGEST);
+    assert_int_equal(last, FERRYI_POOL_CLASSES - 1);
+}
+
+static void
+test_above_the_largest_class_sizes_are_exact(void **state)
+{
+    uint32_t size_class;
+    (void)state;
+    assert_int_equal(ferryi_pool_class_bytes(FERRYI_POOL_LARGEST + 1, &size_class), FERRYI_POOL_LARGEST + 4096);
+    assert_int_equal(size_class, FERRYI_POOL_EXACT);
+    assert_int_equal(ferryi_pool_class_bytes(3 * FERRYI_POOL_LARGEST, &size_class), 3 * FERRYI_POOL_LARGEST);
+    assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX, &size_class), 0);
+    assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX - 4094, &size_class), 0);
+    assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX - 4095, &size_class), SIZE_MAX - 4095);
+}
+
+static void
+test_slabs_waste_little(void **state)
+{
+    (void)state;
+    for (uint32_t size_class = 0; size_class < FERRYI_POOL_CLASSES; size_class++) {
+        size_t block = ferryi_pool_bytes_of_class(size_class), bytes;
+        uint32_t slots;
+        ferryi_pool_slab_layout(block, &bytes, &slots);
+        if (block > MIB) {
+            assert_int_equal(slots, 1);
+            assert_int_equal(bytes, block);
+            continue;
+        }
+        assert_true(slots >= 2);
+        assert_true(bytes >= 2 * MIB && bytes <= 16 * MIB);
+        assert_true(slots * block <= bytes);
+        assert_true(bytes - slots * block <= bytes / 16);
+    }
+}
+
+static void
+test_bins_are_doublings_from_1_kib(void **state)
+{
+    (void)state;
+    assert_int_equal(ferryi_pool_bin_of(0), 0);
+    assert_int_equal(ferryi_pool_bin_of(1), 0);
+    for (unsigned bin = 0; bin < 20; bin++) {
+        assert_int_equal(ferryi_pool_bin_of(KIB << bin), bin);
+        assert_int_equal(ferryi_pool_bin_of((KIB << bin) + 1), bin + 1);
+    }
+    assert_int_equal(ferryi_pool_bin_of(SIZE_MAX), 20);
+}
+
+static size_t
+planned(size_t bytes, size_t align, size_t backend_align)
+{
+    struct ferryi_pool_request request = {.bytes = bytes, .align = align};
+    return ferryi_pool_request_plan(&request, backend_align) ? request.need : 0;
+}
+
+static void
+test_alignment_costs_only_what_the_memory_lacks(void **state)
+{
+    (void)state;
+    assert_int_equal(planned(1000, 256, 256), 1024);
+    assert_int_equal(planned(4096, 4096, 4096), 4096);  /* slots of 4 KiB are aligned to it */
+    assert_int_equal(planned(4096, 4096, 256), 8 * KIB); /* 4096 + 3840 */
+    assert_int_equal(planned(MIB, 4096, 4096), MIB);
+    assert_int_equal(planned(SIZE_MAX - 4096, 8192, 256), 0);
+    assert_int_equal(planned(SIZE_MAX, 256, 256), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_sizes_are_multiples_of_256),
+        cmocka_unit_test(test_every_size_has_the_smallest_class_that_fits),
+        cmocka_unit_test(test_there_are_eight_classes_per_doubling),
+        cmocka_unit_test(test_above_the_largest_class_sizes_are_exact),
+        cmocka_unit_test(test_slabs_waste_little),
+        cmocka_unit_test(test_bins_are_doublings_from_1_kib),
+        cmocka_unit_test(test_alignment_costs_only_what_the_memory_lacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The valid map's container against an array with one set for each byte. What an operation does to one set is
+ * test_coherence.c's business; here it is whether the container finds, cuts, merges and plans the right bytes, and
+ * whether promised room is enough, whatever comes between promise and commit.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/valid_map_chunk.h"
+
+#define SEED 20240229u
+
+/* -- helpers --------------------------------------------------------------------------------------- */
+
+static uint64_t random_state;
+
+/* xorshift64*: below `limit` > 0. */
+static size_t
+random_below(size_t limit)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
+}
+
+/* As an owner promises; the map does not change between need and promise here, so the second try must succeed. */
+static void
+promise(ferryi_valid_map *map)
+{
+    struct ferryi_map_supply supply = {0};
+    size_t chunks, index_capacity;
+
+    if (!ferryi_valid_map_promise(map, &supply)) {
+        ferryi_valid_map_need(map, &chunks, &index_capacity);
+        assert_true(chunks > 0 || index_capacity > 0);
+        assert_int_equal(ferryi_map_supply_make(&supply, chunks, index_capacity), FERRY_OK);
+        assert_true(ferryi_valid_map_promise(map, &supply));
+        assert_int_equal(supply.chunk_count, 0);
+    }
+    ferryi_map_supply_free(&supply);
+}
+
+static void
+promise_and_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    promise(map);
+    ferryi_valid_map_commit(map, place, change, begin, end);
+}
+
+static void
+take_excess(ferryi_valid_map *map)
+{
+    struct ferryi_map_supply supply = {0};
+    ferryi_valid_map_take_excess(map, &supply);
+    ferryi_map_supply_free(&supply);
+}
+
+/* -- random histories ------------------------------------------------------------------------------ */
+
+struct history {
+    ferryi_valid_map map;
+    ferryi_places *sets; /* the oracle, one for each byte up to `limit` */
+    size_t limit;        /* most bytes */
+    size_t promises;
+    int places;
+    size_t operation;
+};
+
+/* Says where it went wrong, so that it can be run again up to there. */
+static void
+must(const struct history *h, bool holds, const char *what)
+{
+    if (!holds)
+        fail_msg("seed %u, up to %zu bytes, operation %zu: %s", SEED, h->limit, h->operation, what);
+}
+
+static void
+compare(const struct history *h)
+{
+    must(h, ferryi_valid_map_check(&h->map), "the map is consistent");
+    for (size_t at = 0; at < h->map.bytes;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&h->map, at);
+        must(h, segment.begin == at && segment.end > at && segment.end <= h->map.bytes, "walking finds neighbours");
+        for (; at < segment.end; at++)
+            must(h, h->sets[at] == segment.places, "each byte has the oracle's set");
+    }
+}
+
+/* Mostly short ranges, which keep a map in pieces; now and then one of any length. */
+static void
+random_range(const struct history *h, size_t *begin, size_t *end)
+{
+    size_t longest = random_below(16) == 0 ? h->map.bytes : ferryi_min_size(8, h->map.bytes);
+    size_t length = 1 + random_below(longest);
+    *begin = random_below(h->map.bytes - length + 1);
+    *end = *begin + length;
+}
+
+static enum ferryi_change
+random_change(void)
+{
+    return (enum ferryi_change)(FERRYI_CHANGE_READ + (int)random_below(6));
+}
+
+static void
+oracle_change(struct history *h, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    for (size_t b = begin; b < end; b++)
+        h->sets[b] = ferryi_coherence_change(h->sets[b], place, change);
+}
+
+static void
+do_commit(struct history *h, bool whole)
+{
+    const ferryi_valid_map *map = &h->map;
+    int place = (int)random_below((size_t)h->places);
+    enum ferryi_change change = random_change();
+    size_t begin = 0, end = map->bytes;
+    size_t chunks = map->chunk_count + map->spare_count, capacity = map->chunk_capacity;
+    const void *index = map->chunks;
+
+    if (whole || map->bytes == 0) {
+        ferryi_valid_map_commit_whole(&h->map, place, change);
+    } else {
+        random_range(h, &begin, &end);
+        ferryi_valid_map_commit(&h->map, place, change, begin, end);
+        h->promises--;
+    }
+    oracle_change(h, place, change, begin, end);
+    /* No commit makes or frees memory: what there was is used or spare. */
+    must(h, map->chunk_count + map->spare_count == chunks, "commits keep all chunks");
+    must(h, map->chunks == index && map->chunk_capacity == capacity, "commits keep the index");
+}
+
+static void
+do_resize(struct history *h)
+{
+    size_t old = h->map.bytes;
+    size_t bytes = random_below(8) == 0 ? random_below(h->limit + 1) : h->limit - random_below(h->limit / 8 + 1);
+    bool promised = ferryi_valid_map_resize_takes_promise(&h->map, bytes);
+
+    if (promised && h->promises == 0) {
+        promise(&h->map);
+        h->promises++;
+    }
+    ferryi_valid_map_resize(&h->map, bytes);
+    h->promises -= promised;
+    for (size_t b = old; b < bytes; b++)
+        h->sets[b] = 0;
+    must(h, h->map.bytes == bytes, "resize sets the length");
+}
+
+/* The source that the plan for one byte names; test_coherence.c checks that it is the preferred one. */
+static bool
+oracle_move(const struct history *h, size_t b, int place, ferryi_places reachable, int *out_source)
+{
+    struct ferryi_segment segment = {b, b + 1, h->sets[b]};
+    struct ferryi_move move = {0};
+    bool lost;
+    bool needed = ferryi_coherence_plan(&segment, 1, place, b, b + 1, reachable, &move, &lost) == 1;
+    *out_source = move.source;
+    return needed;
+}
+
+/* Planning in pieces of a few moves each: the same bytes from the same sources as byte by byte. */
+static void
+do_plan(struct history *h)
+{
+    struct ferryi_move moves[5];
+    size_t begin = 0, end = 0;
+    size_t room = 1 + random_below(4);
+    int place = (int)random_below((size_t)h->places);
+    ferryi_places reachable = (ferryi_places)random_below((size_t)1 << h->places);
+
+    if (h->map.bytes > 0)
+        random_range(h, &begin, &end);
+    for (size_t at = begin; at < end;) {
+        size_t next = SIZE_MAX;
+        bool lost, oracle_lost = false;
+        size_t count = ferryi_valid_map_plan(&h->map, place, at, end, reachable, moves, room, &next, &lost);
+        must(h, next > at && next <= end && count <= room, "plan gets on");
+        must(h, next == end || count == room, "plan stops only for lack of room");
+        size_t k = 0;
+        for (size_t b = at; b < next; b++) {
+            int source;
+            bool needed = oracle_move(h, b, place, reachable, &source);
+            while (k < count && moves[k].end <= b)
+                k++;
+            must(h, needed == (k < count && moves[k].begin <= b), "plan moves what is lacking");
+            must(h, !needed || source == moves[k].source, "plan takes the right source");
+            oracle_lost |= h->sets[b] == FERRYI_LOST;
+        }
+        for (size_t i = 1; i < count; i++)
+            must(h, !ferryi_move_continues(&moves[i - 1], &moves[i]), "plan joins moves");
+        must(h, count == 0 || (moves[0].begin >= at && moves[count - 1].end <= next), "plan keeps inside the range");
+        must(h, lost == oracle_lost, "plan tells what is lost");
+        at = next;
+    }
+}
+
+static void
+do_holds(const struct history *h)
+{
+    size_t begin = 0, end = 0;
+    int place = (int)random_below((size_t)h->places);
+    bool holds = true;
+
+    if (h->map.bytes > 0)
+        random_range(h, &begin, &end);
+    for (size_t b = begin; b < end; b++)
+        holds = holds && (h->sets[b] & FERRYI_PLACE_BIT(place));
+    must(h, ferryi_valid_map_holds(&h->map, place, begin, end) == holds, "holds agrees");
+    must(h, !ferryi_valid_map_holds_fast(&h->map, place) || holds, "the fast question is never wrong");
+}
+
+static void
+do_any(struct history *h, size_t promises_max)
+{
+    size_t dice = random_below(1000);
+
+    if (dice < 400 && h->promises < promises_max) {
+        promise(&h->map);
+        h->promises++;
+    } else if (dice < 420 && h->promises > 0) {
+        ferryi_valid_map_unpromise(&h->map);
+        h->promises--;
+    } else if (dice < 800 && h->promises > 0) {
+        do_commit(h, false);
+    } else if (dice == 800) {
+        do_commit(h, true);
+    } else if (dice < 803) {
+        do_resize(h);
+    } else if (dice < 820) {
+        take_excess(&h->map);
+    } else if (dice < 900) {
+        do_holds(h);
+    } else {
+        do_plan(h);
+    }
+    must(h, h->map.reserved == h->promises, "promises are counted");
+}
+
+static void
+run_history(size_t limit, int places, size_t operations, size_t check_every, size_t promises_max)
+{
+    struct history h = {.limit = limit, .places = places};
+    random_state = SEED;
+    h.sets = calloc(limit, sizeof(h.sets[0]));
+    assert_non_null(h.sets);
+    ferryi_valid_map_init(&h.map, limit, 0);
+
+    for (h.operation = 0; h.operation < operations; h.operation++) {
+        do_any(&h, promises_max);
+        if (h.operation % check_every == 0)
+            compare(&h);
+    }
+    compare(&h);
+    ferryi_valid_map_clear(&h.map);
+    free(h.sets);
+}
+
+static void
+test_random_history_of_a_small_map(void **state)
+{
+    (void)state;
+    run_history(40, 2, 300000, 1, 8);
+}
+
+static void
+test_random_history_of_some_chunks(void **state)
+{
+    (void)state;
+    run_history(1000, 4, 400000, 16, 40);
+}
+
+static void
+test_random_history_of_many_chunks(void **state)
+{
+    (void)state;
+    run_history(20000, 16, 300000, 2048, 300);
+}
+
+/* -- promises -------------------------------------------------------------------------------------- */
+
+/* Cut single bytes out, all on promises made at the start; returns the chunks that were set aside for them. */
+static size_t
+cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
+{
+    for (size_t i = 0; i < promises; i++)
+        promise(map);
+    size_t chunks = map->chunk_count + map->spare_count;
+    for (size_t i = 0; i < promises; i++) {
+        size_t at = first + stride * i;
+        ferryi_valid_map_commit(map, 1, FERRYI_CHANGE_OVERWRITE, at, at + 1);
+        assert_true(ferryi_valid_map_check(map));
+    }
+    assert_int_equal(map->chunk_count + map->spare_count, chunks);
+    assert_int_equal(map->reserved, 0);
+    return chunks;
+}
+
+static void
+test_many_promises_hold_together(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    ferryi_valid_map_init(&map, 4000, FERRYI_PLACE_BIT(0));
+
+    size_t chunks = cut_on_promises(&map, 1000, 1, 2);
+    assert_int_equal(map.segment_count, 2001);
+    assert_true(chunks <= 1 + 2 * 1000 / 32);
+    /* Behind the last cut, then between the old ones: chunks that are full meet promises made before they were. */
+    cut_on_promises(&map, 500, 2001, 2);
+    cut_on_promises(&map, 498, 3001, 2);
+    assert_int_equal(map.segment_count, 2 * 1998 + 1);
+    ferryi_valid_map_clear(&map);
+}
+
+/* A map whose chunks each have a little more than half: `cuts` pairs of segments, ten bytes each. */
+static void
+init_striped(ferryi_valid_map *map, size_t cuts)
+{
+    ferryi_valid_map_init(map, 20 * cuts + 100, FERRYI_PLACE_BIT(0));
+    for (size_t i = 0; i < cuts; i++)
+        promise_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
+}
+
+/* Make one of as many inner segments of the chunk as it takes to have `count`. */
+static void
+thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
+{
+    size_t last = 2 + chunk->count - count;
+    promise_and_commit(map, 5, FERRYI_CHANGE_OVERWRITE, chunk->segments[2].begin, chunk->segments[last].end);
+    assert_int_equal(chunk->count, count);
+}
+
+/* Cut segments of the chunk until it is full. Returns a byte in the middle of a segment that is left. */
+static size_t
+fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
+{
+    size_t next = 1;
+    while (chunk->count < FERRYI_CHUNK_FULL) {
+        size_t begin = chunk->segments[next].begin;
+        promise_and_commit(map, 2, FERRYI_CHANGE_READ, begin, begin + 1);
+        next += 2;
+    }
+    return chunk->segments[next].begin + 5;
+}
+
+/* Both ends of one range cut a full chunk each: the worst that one commit can do. */
+static void
+test_one_promise_is_enough_for_two_splits(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    init_striped(&map, 200);
+    size_t begin = fill_chunk(&map, map.chunks[1]);
+    size_t end = fill_chunk(&map, map.chunks[3]);
+    size_t chunks = map.chunk_count;
+
+    take_excess(&map);
+    promise(&map);
+    assert_true(map.spare_count >= 2);
+    ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end); /* what lies between stays apart */
+    assert_int_equal(map.chunk_count, chunks + 2);
+    assert_true(ferryi_valid_map_check(&map));
+    ferryi_valid_map_clear(&map);
+}
+
+static void
+test_changes_of_the_whole_need_no_promise(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    ferryi_valid_map_init(&map, 4096, 0);
+    for (int place = 0; place < FERRYI_PLACES_MAX; place++)
+        ferryi_valid_map_commit_whole(&map, place, FERRYI_CHANGE_READ);
+    assert_int_equal(map.whole, FERRYI_LOST - 1);
+    assert_int_equal(map.spare_count, 0);
+    assert_null(map.chunks);
+
+    promise_and_commit(&map, 3, FERRYI_CHANGE_OVERWRITE, 100, 200);
+    ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_READ);
+    assert_int_equal(map.segment_count, 3);
+    ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_WRITE);
+    assert_int_equal(map.segment_count, 1);
+    assert_int_equal(map.chunk_count, 0);
+    assert_true(ferryi_valid_map_holds_fast(&map, 4));
+    ferryi_valid_map_clear(&map);
+}
+
+static void
+test_a_supply_that_is_too_small_promises_nothing(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    struct ferryi_map_supply supply = {0};
+    size_t chunks, index_capacity;
+
+    ferryi_valid_map_init(&map, 100, 0);
+    ferryi_valid_map_need(&map, &chunks, &index_capacity);
+    assert_int_equal(chunks, 1);
+    assert_int_equal(index_capacity, 1);
+    assert_false(ferryi_valid_map_promise(&map, &supply));
+    assert_int_equal(ferryi_map_supply_make(&supply, 1, 0), FERRY_OK);
+    assert_false(ferryi_valid_map_promise(&map, &supply));
+    assert_int_equal(supply.chunk_count, 1);
+    assert_int_equal(map.reserved, 0);
+    assert_int_equal(map.spare_count, 0);
+
+    /* Topping up counts what is there. */
+    struct ferryi_map_chunk *first = supply.chunks;
+    assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
+    assert_ptr_equal(supply.chunks, first);
+    assert_int_equal(supply.chunk_count, 1);
+    assert_true(ferryi_valid_map_promise(&map, &supply));
+    assert_int_equal(map.reserved, 1);
+    ferryi_map_supply_free(&supply);
+    ferryi_valid_map_clear(&map);
+}
+
+static void
+test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
+{
+    (void)state;
+    struct ferryi_map_supply supply = {0};
+
+    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "valid map"));
+    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX / 1024, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(supply.chunk_count, 2);
+    assert_null(supply.index);
+    ferryi_map_supply_free(&supply);
+    assert_null(supply.chunks);
+    ferryi_map_supply_free(&supply);
+}
+
+static void
+test_excess_goes_out_and_promised_room_stays(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    ferryi_valid_map_init(&map, 4000, FERRYI_PLACE_BIT(0));
+    cut_on_promises(&map, 1000, 1, 2);
+    for (size_t i = 0; i < 100; i++)
+        promise(&map);
+    ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
+    assert_int_equal(map.segment_count, 1);
+    assert_true(ferryi_valid_map_has_excess(&map));
+    take_excess(&map);
+    assert_false(ferryi_valid_map_has_excess(&map));
+    assert_true(ferryi_valid_map_check(&map));
+    assert_true(map.spare_count >= 1 + 200 / 32);
+
+    for (size_t i = 0; i < 100; i++)
+        ferryi_valid_map_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * i + 1, 2 * i + 2);
+    assert_int_equal(map.segment_count, 201);
+    ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
+    take_excess(&map);
+    assert_int_equal(map.spare_count, 2);
+    /* What stays is enough for a buffer that is written in part again and again. */
+    struct ferryi_map_supply none = {0};
+    assert_true(ferryi_valid_map_promise(&map, &none));
+    ferryi_valid_map_clear(&map);
+}
+
+/* -- few chunks ------------------------------------------------------------------------------------ */
+
+/* A chunk that only lost its first segment to the one before it may have to join the one behind it. */
+static void
+test_thin_chunks_join_behind_the_range(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    init_striped(&map, 200);
+    thin_chunk(&map, map.chunks[2], 16);
+    thin_chunk(&map, map.chunks[3], 17);
+    size_t chunks = map.chunk_count;
+    assert_true(ferryi_valid_map_check(&map));
+
+    struct ferryi_segment first = map.chunks[2]->segments[0];
+    int place = first.places == FERRYI_PLACE_BIT(1) ? 1 : 0;
+    promise_and_commit(&map, place, FERRYI_CHANGE_OVERWRITE, first.begin - 10, first.begin);
+    assert_int_equal(map.chunk_count, chunks - 1);
+    assert_true(ferryi_valid_map_check(&map));
+    ferryi_valid_map_clear(&map);
+}
+
+static void
+test_thin_chunks_join_when_the_rest_is_cut_off(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    init_striped(&map, 200);
+    thin_chunk(&map, map.chunks[2], 16);
+    size_t bytes = map.chunks[3]->segments[0].begin + 1;
+    size_t segments = map.chunks[0]->count + map.chunks[1]->count + 17;
+
+    ferryi_valid_map_resize(&map, bytes);
+    assert_int_equal(map.chunk_count, 3);
+    assert_int_equal(map.segment_count, segments);
+    assert_true(ferryi_valid_map_check(&map));
+    ferryi_valid_map_clear(&map);
+}
+
+/* -- edges ----------------------------------------------------------------------------------------- */
+
+static void
+test_an_empty_map_has_one_empty_segment(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    bool lost = true;
+    size_t next = 7;
+
+    ferryi_valid_map_init(&map, 0, FERRYI_PLACE_BIT(0));
+    assert_true(ferryi_valid_map_check(&map));
+    assert_int_equal(map.segment_count, 1);
+    ferryi_valid_map_commit_whole(&map, 1, FERRYI_CHANGE_WRITE);
+    assert_true(ferryi_valid_map_holds(&map, 5, 0, 0));
+    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 0, 0, NULL, 0, &next, &lost), 0);
+    assert_int_equal(next, 0);
+    assert_false(lost);
+
+    /* It grows without a promise, and the new bytes were never written. */
+    assert_false(ferryi_valid_map_resize_takes_promise(&map, 10));
+    ferryi_valid_map_resize(&map, 10);
+    assert_int_equal(ferryi_valid_map_at(&map, 9).places, 0);
+    assert_int_equal(ferryi_valid_map_at(&map, 9).end, 10);
+    ferryi_valid_map_clear(&map);
+    ferryi_valid_map_clear(&map);
+}
+
+static void
+test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    ferryi_valid_map_init(&map, 10, FERRYI_PLACE_BIT(2));
+    assert_true(ferryi_valid_map_resize_takes_promise(&map, 20));
+    promise(&map);
+    ferryi_valid_map_resize(&map, 20);
+    assert_int_equal(map.reserved, 0);
+    assert_int_equal(ferryi_valid_map_at(&map, 9).places, FERRYI_PLACE_BIT(2));
+    assert_int_equal(ferryi_valid_map_at(&map, 10).places, 0);
+
+    ferryi_valid_map_resize(&map, 20);
+    assert_int_equal(map.segment_count, 2);
+    ferryi_valid_map_resize(&map, 5);
+    assert_int_equal(map.segment_count, 1);
+    assert_int_equal(map.chunk_count, 0);
+    promise(&map);
+    ferryi_valid_map_resize(&map, 20);
+    assert_int_equal(ferryi_valid_map_at(&map, 7).places, 0);
+    ferryi_valid_map_resize(&map, 0);
+    assert_true(ferryi_valid_map_check(&map));
+    assert_int_equal(map.whole, 0);
+    ferryi_valid_map_clear(&map);
+}
+
+/* A plan goes on over bytes that need nothing and that join, also when all its room is used. */
+static void
+test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    struct ferryi_move move;
+    size_t next;
+    bool lost;
+
+    ferryi_valid_map_init(&map, 1000, FERRYI_PLACE_BIT(0));
+    for (size_t i = 0; i < 200; i++)
+        promise_and_commit(&map, 1, FERRYI_CHANGE_READ, 4 * i, 4 * i + 2);
+    assert_true(map.chunk_count > 2);
+
+    assert_int_equal(ferryi_valid_map_plan(&map, 2, 1, 999, 0, &move, 1, &next, &lost), 1);
+    assert_int_equal(next, 999);
+    assert_int_equal(move.begin, 1);
+    assert_int_equal(move.end, 999);
+    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 8, 0, &move, 1, &next, &lost), 1);
+    assert_int_equal(next, 6);
+    assert_int_equal(move.begin, 2);
+    assert_int_equal(move.end, 4);
+    ferryi_valid_map_clear(&map);
+}
+
+/* -- size ------------------------------------------------------------------------------------------ */
+
+static void
+shuffle(uint32_t *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = count; i > 1; i--) {
+        size_t k = random_below(i);
+        uint32_t swapped = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = swapped;
+    }
+}
+
+/* 10^5 segments made and merged again, one by one in random order. With a list in one piece this would take minutes. */
+static void
+test_a_hundred_thousand_segments(void **state)
+{
+    (void)state;
+    enum { CUTS = 50000 };
+    static uint32_t order[CUTS];
+    ferryi_valid_map map;
+
+    random_state = SEED;
+    shuffle(order, CUTS);
+    ferryi_valid_map_init(&map, 2 * CUTS + 1, 0);
+    for (size_t i = 0; i < CUTS; i++)
+        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
+    assert_int_equal(map.segment_count, 2 * CUTS + 1);
+    assert_true(map.chunk_count <= map.segment_count / 16 + 1);
+    size_t chunks, index_capacity;
+    take_excess(&map);
+    ferryi_valid_map_need(&map, &chunks, &index_capacity);
+    assert_true(map.spare_count + chunks <= 2); /* one commit's own room, however many chunks are nearly full */
+    assert_true(ferryi_valid_map_check(&map));
+
+    shuffle(order, CUTS);
+    for (size_t i = 0; i < CUTS; i++)
+        promise_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
+    assert_int_equal(map.segment_count, 1);
+    assert_int_equal(map.chunk_count, 0);
+    assert_true(ferryi_valid_map_check(&map));
+    ferryi_valid_map_clear(&map);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_history_of_a_small_map),
+        cmocka_unit_test(test_random_history_of_some_chunks),
+        cmocka_unit_test(test_random_history_of_many_chunks),
+        cmocka_unit_test(test_many_promises_hold_together),
+        cmocka_unit_test(test_one_promise_is_enough_for_two_splits),
+        cmocka_unit_test(test_changes_of_the_whole_need_no_promise),
+        cmocka_unit_test(test_a_supply_that_is_too_small_promises_nothing),
+        cmocka_unit_test(test_a_supply_that_does_not_fit_memory_is_out_of_memory),
+        cmocka_unit_test(test_excess_goes_out_and_promised_room_stays),
+        cmocka_unit_test(test_thin_chunks_join_behind_the_range),
+        cmocka_unit_test(test_thin_chunks_join_when_the_rest_is_cut_off),
+        cmocka_unit_test(test_an_empty_map_has_one_empty_segment),
+        cmocka_unit_test(test_resize_keeps_the_prefix_and_forgets_the_rest),
+        cmocka_unit_test(test_plan_joins_over_chunks_and_stops_at_the_next_move),
+        cmocka_unit_test(test_a_hundred_thousand_segments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
