@@ -28,5 +28,10 @@ fi
 
 "$stage$prefix/bin/ferry" info --json >/dev/null
 generator=$(pkg-config --define-variable=prefix="$stage$prefix" --variable=ferry_gen ferry)
-"$generator" check "$root/gen/types/float.json"
+printf '%s\n' '{"ferry": 1, "prefix": "my", "name": "half", "c_type": "short", "header": "my/half.h", "kind": "int", "bits": 16}' \
+    >"$stage/half.json"
+"$generator" check "$stage/half.json"
+"$generator" header "$stage/half.json" -o "$stage/half.h"
+printf '#include "half.h"\nextern my_half_buffer used;\n' |
+    ${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -I"$stage" $flags -x c -
 echo "installed: headers, library, pkg-config file, command and generator work"

@@ -53,7 +53,7 @@ def read(path):
 
 
 def suite_of(name):
-    return name.split(" / ")[0].split(":")[-1] if " / " in name else "other"
+    return name.split(" / ")[0].split(":")[-1].split("+")[0] if " / " in name else "other"
 
 
 def tell(record):

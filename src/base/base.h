@@ -16,6 +16,10 @@
 
 #include <ferry/status.h>
 
+/* Hit paths are inlined whole, and what they leave to others stays out of their way. */
+#define FERRYI_INLINE static inline __attribute__((always_inline))
+#define FERRYI_COLD __attribute__((noinline, cold))
+
 /* -- failing (status.c) ---------------------------------------------------------------------------- */
 
 /* Set this thread's sentence and return `status`. Messages say what was being done, to what, with how much, why. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/bodies.h"
+
 /* Moves planned at a time, under one hold of the lock. */
 #define MOVES_PER_STEP 16
 
@@ -229,7 +231,7 @@ drop_claim(struct ferryi_access *access, uint32_t promises)
     unpromise(store, promises);
     ferryi_lane *lane = store->claims[access->slot].lane;
     ferryi_access_remove_claim(store, &store->claims[access->slot]);
-    bool last = store->doomed && store->claim_count == 0;
+    bool last = ferryi_store_is_over(store);
     ferryi_store_unlock_waking(store);
     if (lane)
         ferryi_lane_let_go(lane);
@@ -282,6 +284,19 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
+/* Must bytes of the store be moved or told, so that it must be known how its pending kernels come out? */
+static bool
+needs_outcome(const struct ferryi_access *access)
+{
+    if (!ferryi_bodies_are_pending(access->store) || access->access == FERRY_OVERWRITE)
+        return false;
+    ferryi_store_lock(access->store);
+    bool held = access->place != FERRYI_PLACE_NONE && access->access != FERRYI_ACCESS_DROP &&
+                ferryi_valid_map_holds(&access->store->map, access->place, access->begin, access->end);
+    ferryi_store_unlock(access->store);
+    return !held;
+}
+
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
@@ -296,6 +311,9 @@ ferryi_access_claim(struct ferryi_access *list, size_t count)
             return status;
         }
     }
+    for (size_t i = 0; i < count; i++)
+        if (needs_outcome(&list[i]))
+            ferryi_bodies_wait(list[i].store);
     return FERRY_OK;
 }
 
@@ -570,7 +588,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
     else if (claim.access != FERRY_READ)
         ferryi_valid_map_unpromise(&store->map);
     ferryi_access_remove_claim(store, &store->claims[access->slot]);
-    bool last = store->doomed && store->claim_count == 0;
+    bool last = ferryi_store_is_over(store);
     struct ferryi_map_supply excess = {0};
     if (ferryi_valid_map_has_excess(&store->map))
         ferryi_valid_map_take_excess(&store->map, &excess);

@@ -74,7 +74,7 @@ enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLI
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
 
 /* True when nothing must be moved, reserved or waited for. */
-static inline bool
+FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_lane *lane)
 {
     const ferryi_order *order = &store->context->order;
@@ -93,7 +93,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
 }
 
 /* A free slot, or the capacity when the table is full. */
-static inline uint32_t
+FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
 {
     if (store->claim_count == store->claim_high)
@@ -104,35 +104,41 @@ ferryi_access_free_slot(const ferryi_store *store)
     return slot;
 }
 
+FERRYI_INLINE uint64_t
+ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
+{
+    union ferryi_claim_kind all = {.each = {.access = access, .place = (uint8_t)place, .state = (uint8_t)state, .shares = 1}};
+    return all.kind;
+}
+
 /* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are held, by the caller. */
-static inline uint64_t
+FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end, uint8_t access, int place,
                          ferryi_lane *lane, enum ferryi_claim_state state)
 {
     struct ferryi_claim *claim = &store->claims[slot];
-    store->claim_high += slot == store->claim_high;
+    if (slot == store->claim_high)
+        store->claim_high++;
     store->claim_count++;
-    store->write_claims += access != FERRY_READ;
+    if (access != FERRY_READ)
+        store->write_claims++;
     claim->begin = begin;
     claim->end = end;
-    claim->id = ++store->next_id;
     claim->lane = lane;
-    claim->access = access;
-    claim->place = (uint8_t)place;
-    claim->state = (uint8_t)state;
-    claim->same_lane_seen = false;
-    claim->shares = 1;
-    claim->generation = lane ? lane->generation : 0;
-    return claim->id;
+    claim->kind = ferryi_claim_kind(access, place, state);
+    if (lane)
+        claim->generation = lane->generation;
+    return claim->id = ++store->next_id;
 }
 
-static inline void
+FERRYI_INLINE void
 ferryi_access_remove_claim(ferryi_store *store, struct ferryi_claim *claim)
 {
-    claim->state = FERRYI_CLAIM_FREE;
+    if (claim->access != FERRY_READ)
+        store->write_claims--;
+    claim->kind = 0;
     claim->id = 0;
     store->claim_count--;
-    store->write_claims -= claim->access != FERRY_READ;
     while (store->claim_high > 0 && store->claims[store->claim_high - 1].state == FERRYI_CLAIM_FREE)
         store->claim_high--;
 }

@@ -26,52 +26,56 @@ set_scope(ferry_scope *scope, const struct ferryi_access *access)
     scope->flags = 0;
 }
 
-/* The word holds nothing but the spin bit: nobody waits, the store is neither crowded nor dead. */
-static inline bool
-is_plain(const ferryi_store *store)
+/*
+ * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, so
+ * that the compiler saves no registers; whatever it does not cover goes to a function with the same arguments.
+ */
+FERRYI_INLINE bool
+open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
 {
-    return atomic_load_explicit(&store->word, memory_order_relaxed) == FERRYI_STORE_SPIN && !store->crowded;
+    ferryi_store *store = buffer->store;
+    struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
+    if (range.begin == range.end || !ferryi_store_lock_plain(store))
+        return false;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    uint32_t slot = store->claim_high;
+    bool hit = slot < store->claim_capacity && store->write_claims == 0 && (store->exists & FERRYI_PLACE_BIT(place)) && copy->pointer &&
+               ferryi_valid_map_holds_fast(&store->map, place) &&
+               (copy->written == 0 || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+    if (hit) {
+        *out = (char *)copy->pointer + range.begin;
+        scope->store = store;
+        scope->slot = slot;
+        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, FERRY_READ, place, lane, FERRYI_CLAIM_HELD);
+    }
+    ferryi_store_unlock_plain(store);
+    return hit;
 }
 
-static inline void
-unlock_claims(ferryi_store *store)
-{
-    if (is_plain(store))
-        atomic_store_explicit(&store->word, 0, memory_order_release);
-    else
-        ferryi_store_unlock_waking(store);
-}
-
-/* Under the lock: no other claim can be in the way, and a write has room in the map. */
-static inline bool
-is_unopposed(ferryi_store *store, ferry_access access)
-{
-    if (access == FERRY_READ)
-        return store->write_claims == 0;
-    struct ferryi_map_supply none = {0};
-    return store->claim_count == 0 && !store->read_only && ferryi_valid_map_promise(&store->map, &none);
-}
-
-/* One try without moving, reserving or waiting for anything. */
-static inline bool
+/* A write, or a read beside others, without moving, reserving or waiting for anything. */
+static bool
 open_hit(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
-    bool opened = false;
-    ferryi_store_lock(store);
+    struct ferryi_map_supply none = {0};
+    if (!ferryi_store_lock_plain(store))
+        return false;
     uint32_t slot = ferryi_access_free_slot(store);
-    if (is_plain(store) && slot < store->claim_capacity &&
-        ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane) && is_unopposed(store, kind)) {
+    bool hit = slot < store->claim_capacity && ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
+    if (kind == FERRY_READ)
+        hit = hit && store->write_claims == 0;
+    else
+        hit = hit && store->claim_count == 0 && !store->read_only && ferryi_valid_map_promise(&store->map, &none);
+    if (hit) {
+        *out = (char *)ferryi_store_copy(store, place)->pointer + range.begin;
         scope->store = store;
         scope->slot = slot;
         scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, lane, FERRYI_CLAIM_HELD);
-        *out = (char *)ferryi_store_copy(store, place)->pointer + range.begin;
-        opened = true;
     }
-    ferryi_store_unlock(store);
-    return opened;
+    ferryi_store_unlock_plain(store);
+    return hit;
 }
 
-static ferry_status
+FERRYI_COLD static ferry_status
 open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     if (range.begin == range.end) {
@@ -90,7 +94,7 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
 }
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
-static inline ferry_status
+static ferry_status
 open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
@@ -100,7 +104,7 @@ open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, s
     return open_slow(buffer->store, range, kind, place, lane, scope, out);
 }
 
-static inline bool
+FERRYI_INLINE bool
 arguments_fit(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
               const ferry_scope *scope, void *const *out)
 {
@@ -108,7 +112,7 @@ arguments_fit(const ferry_buffer *buffer, const ferry_element *element, ferry_ac
            access <= FERRY_OVERWRITE && ferryi_buffer_range_fits(buffer, offset, count);
 }
 
-static ferry_status
+FERRYI_COLD static ferry_status
 refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
             const ferry_scope *scope, void *const *out)
 {
@@ -122,9 +126,9 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
     return ferryi_buffer_refuse(buffer, element, offset, count, what);
 }
 
-ferry_status
-ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
-                       ferry_scope *scope, void **out)
+static __attribute__((noinline)) ferry_status
+open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, ferry_scope *scope,
+          void **out)
 {
     if (!arguments_fit(buffer, element, access, offset, count, scope, out))
         return refuse_open(buffer, element, access, offset, count, 0, scope, out);
@@ -132,58 +136,84 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
 }
 
 ferry_status
+ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
+                       ferry_scope *scope, void **out)
+{
+    if (access == FERRY_READ && arguments_fit(buffer, element, access, offset, count, scope, out) &&
+        open_read_hit(buffer, FERRY_PLACE_HOST, NULL, offset, count, scope, out))
+        return FERRY_OK;
+    return open_host(buffer, element, access, offset, count, scope, out);
+}
+
+static __attribute__((noinline)) ferry_status
+open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
+            ferry_scope *scope, void **out)
+{
+    ferryi_lane *lane;
+    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
+        return refuse_open(buffer, element, access, offset, count, 1, scope, out);
+    ferry_status status = ferryi_context_lane(buffer->store->context, stream, reason_of(access, 1), &lane);
+    return status == FERRY_OK ? open_at(buffer, access, lane->place, lane, offset, count, scope, out) : status;
+}
+
+ferry_status
 ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset,
                          size_t count, ferry_scope *scope, void **out)
 {
-    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
-        return refuse_open(buffer, element, access, offset, count, 1, scope, out);
-    ferryi_lane *lane;
-    if (stream && stream->context == buffer->store->context) {
-        lane = stream->lane;
-    } else {
-        ferry_status status = ferryi_context_lane(buffer->store->context, stream, reason_of(access, 1), &lane);
-        if (status != FERRY_OK)
-            return status;
-    }
-    return open_at(buffer, access, lane->place, lane, offset, count, scope, out);
+    if (access == FERRY_READ && stream && arguments_fit(buffer, element, access, offset, count, scope, out) &&
+        stream->context == buffer->store->context && ferryi_lane_is_numbered(stream->lane) &&
+        open_read_hit(buffer, stream->lane->place, stream->lane, offset, count, scope, out))
+        return FERRY_OK;
+    return open_device(buffer, element, access, stream, offset, count, scope, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
-/* Under the lock: can the use be stamped right here, with no driver call? */
-static inline bool
-closes_fast(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
+/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it. */
+FERRYI_INLINE bool
+stamps_freely(const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
 {
-    ferryi_lane *lane = claim->lane;
-    if (!lane)
-        return true;
+    const ferryi_lane *lane = claim->lane;
     return ferryi_lane_is_numbered(lane) && !copy->eager && lane->generation == claim->generation &&
-           !atomic_load_explicit(&lane->retired, memory_order_relaxed) &&
-           (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+           !atomic_load_explicit(&lane->retired, memory_order_relaxed);
 }
 
-/* Under the lock. */
-static inline void
-close_fast(ferryi_store *store, struct ferryi_claim *claim, struct ferryi_place_copy *copy)
+/* Under the lock: close a READ that nobody shares. */
+FERRYI_INLINE bool
+close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
+    if (claim->kind == ferryi_claim_kind(FERRY_READ, FERRY_PLACE_HOST, FERRYI_CLAIM_HELD))
+        return true;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
+    if (claim->access != FERRY_READ || claim->shares != 1 || !stamps_freely(claim, copy))
+        return false;
+    ferryi_lane_stamp(claim->lane);
+    copy->readers |= UINT64_C(1) << claim->lane->number;
+    return true;
+}
+
+/* Under the lock: close a write, if that takes no driver call. */
+static bool
+close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
+{
+    const ferryi_order *order = &store->context->order;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
     ferryi_lane *lane = claim->lane;
-    if (claim->access == FERRY_READ) {
-        if (lane) {
-            ferryi_lane_stamp(lane);
-            copy->readers |= UINT64_C(1) << lane->number;
-        }
-        return;
-    }
+    if (claim->access == FERRY_READ || claim->shares != 1)
+        return false;
+    if (lane && (!stamps_freely(claim, copy) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
+        return false;
+    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
     if (lane) {
         copy->written = ferryi_lane_stamp(lane);
-        if (copy->readers && ferryi_lanes_are_ordered(&store->context->order, lane, copy->readers))
+        if (copy->readers && ferryi_lanes_are_ordered(order, lane, copy->readers))
             copy->readers = 0;
     }
-    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+    return true;
 }
 
 /* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
-static inline struct ferryi_claim *
+static struct ferryi_claim *
 find_claim(const ferry_scope *scope)
 {
     ferryi_store *store = scope->store;
@@ -207,7 +237,7 @@ drop_share(ferryi_store *store, struct ferryi_claim *claim, ferry_scope *scope)
     return true;
 }
 
-static ferry_status
+FERRYI_COLD static ferry_status
 close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
 {
     struct ferryi_access access = {.store = scope->store, .begin = claim->begin, .end = claim->end, .access = claim->access,
@@ -216,7 +246,7 @@ close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_clo
     return ferryi_access_close(&access, how, lane);
 }
 
-static ferry_status
+FERRYI_COLD static ferry_status
 close_how(ferry_scope *scope, enum ferryi_close how)
 {
     struct ferryi_claim *claim = find_claim(scope);
@@ -231,32 +261,45 @@ close_how(ferry_scope *scope, enum ferryi_close how)
     return close_slow(scope, &copy, how, copy.lane);
 }
 
-ferry_status
-ferry_scope_close(ferry_scope *scope)
+/* Everything but a READ hit, from the beginning. */
+static __attribute__((noinline)) ferry_status
+close_scope(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
     ferryi_store *store = scope->store;
     if (!store)
         return FERRY_OK;
-    struct ferryi_claim *claim = find_claim(scope);
-    if (!claim) {
-        scope->store = NULL;
-        return FERRY_OK;
+    if (ferryi_store_lock_plain(store)) {
+        struct ferryi_claim *claim = &store->claims[scope->slot];
+        bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_write_hit(store, claim);
+        if (hit) {
+            ferryi_access_remove_claim(store, claim);
+            scope->store = NULL;
+        }
+        ferryi_store_unlock_plain(store);
+        if (hit)
+            return FERRY_OK;
     }
-    if (drop_share(store, claim, scope))
-        return FERRY_OK;
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-    if (!closes_fast(store, claim, copy) || store->doomed || (store->map.spare_count && ferryi_valid_map_has_excess(&store->map))) {
-        struct ferryi_claim taken = *claim;
-        ferryi_store_unlock(store);
-        return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, taken.lane);
+    return close_how(scope, FERRYI_CLOSE_COMMIT);
+}
+
+ferry_status
+ferry_scope_close(ferry_scope *scope)
+{
+    ferryi_store *store = scope ? scope->store : NULL;
+    if (store && ferryi_store_lock_plain(store)) {
+        struct ferryi_claim *claim = &store->claims[scope->slot];
+        bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
+        if (hit) {
+            ferryi_access_remove_claim(store, claim);
+            scope->store = NULL;
+        }
+        ferryi_store_unlock_plain(store);
+        if (hit)
+            return FERRY_OK;
     }
-    close_fast(store, claim, copy);
-    ferryi_access_remove_claim(store, claim);
-    unlock_claims(store);
-    scope->store = NULL;
-    return FERRY_OK;
+    return close_scope(scope);
 }
 
 ferry_status

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/bodies.h"
+
 /* From here on walks under the lock take long enough that others should sleep instead of spin. */
 #define CROWDED_SEGMENTS 64
 #define CROWDED_CLAIMS 32
@@ -78,7 +80,6 @@ ferry_status
 ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options, ferryi_store **out)
 {
     static const ferry_buffer_options defaults;
-    static _Atomic uint64_t last_serial;
     if (!options)
         options = &defaults;
     size_t total = sizeof(ferryi_store) + (size_t)(context->place_count + 1) * sizeof(struct ferryi_place_copy);
@@ -90,7 +91,6 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name", options->name);
     }
     store->context = context;
-    store->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     store->references = 1;
     store->memory = (uint8_t)options->memory;
     store->align = options->align ? (uint32_t)options->align : 256;
@@ -164,6 +164,7 @@ void
 ferryi_store_free(ferryi_store *store)
 {
     ferry_context *context = store->context;
+    ferryi_bodies_cut(store);
     unlink_store(store);
     release_copies(store);
     ferryi_valid_map_clear(&store->map);
@@ -181,7 +182,8 @@ ferryi_store_release(ferryi_store *store)
     assert(store->references > 0);
     bool last = --store->references == 0;
     uint32_t claims = store->claim_count;
-    store->doomed = last;
+    if (last)
+        atomic_store_explicit(&store->word, atomic_load_explicit(&store->word, memory_order_relaxed) | FERRYI_STORE_DOOMED, memory_order_relaxed);
     ferryi_store_unlock(store);
     if (!last)
         return;

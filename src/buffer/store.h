@@ -29,7 +29,8 @@ enum {
     FERRYI_STORE_LONG = 2,    /* take the context's mutex first */
     FERRYI_STORE_MUTEXED = 4, /* the holder has that mutex */
     FERRYI_STORE_WAITERS = 8, /* somebody is parked until a claim goes */
-    FERRYI_STORE_DEAD = 16    /* the context was destroyed */
+    FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
+    FERRYI_STORE_DOOMED = 32  /* no handle is left: it goes with the last claim */
 };
 
 /* What a claim does beside the public accesses. */
@@ -39,15 +40,28 @@ enum { FERRYI_ACCESS_DROP = 4 /* the copy at `place` is given up */ };
 
 enum ferryi_claim_state { FERRYI_CLAIM_FREE = 0, FERRYI_CLAIM_MOVING, FERRYI_CLAIM_HELD, FERRYI_CLAIM_CALL };
 
+#define FERRYI_CLAIM_KIND                                                                      \
+    {                                                                                          \
+        uint8_t access, place, state;                                                          \
+        bool same_lane_seen; /* a later scope on the same stream already relies on this write */ \
+        uint32_t shares;     /* scopes of one open_all that were merged into it */             \
+    }
+
+union ferryi_claim_kind {
+    struct FERRYI_CLAIM_KIND each;
+    uint64_t kind;
+};
+
 struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
     ferryi_lane *lane;   /* NULL: the host */
     uint64_t thread;     /* who opened it, on per-thread streams */
+    union {
+        struct FERRYI_CLAIM_KIND;
+        uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
+    };
     uint32_t generation; /* of the lane */
-    uint8_t access, place, state;
-    bool same_lane_seen; /* a later scope on the same stream already relies on this write */
-    uint32_t shares;     /* scopes of one open_all that were merged into it */
 };
 
 struct ferryi_place_copy {
@@ -60,6 +74,8 @@ struct ferryi_place_copy {
     bool eager;           /* its last use had to be waited for: record at the next close */
 };
 
+struct ferryi_bodies;
+
 typedef struct ferryi_store {
     _Atomic uint64_t word;
     uint32_t claim_count, claim_high, claim_capacity; /* open; slots beyond the last open one; room */
@@ -70,18 +86,18 @@ typedef struct ferryi_store {
     uint64_t next_id;
     ferryi_valid_map map;
     ferry_context *context;
-    uint64_t serial;     /* never the same twice: for those who may outlive the store */
     uint32_t references; /* handles on it; under the lock */
     ferry_buffer *owner; /* the handle it was created with, while that lives; under the lock */
     uint8_t memory;      /* ferry_memory_kind */
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
-    bool read_only, scrub, crowded, doomed;
+    bool read_only, scrub, crowded;
     uint32_t align;
     char *name; /* NULL: none */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */
+    _Atomic(struct ferryi_bodies *) bodies; /* of kernels, still to run (bodies.h); NULL: never any */
     struct ferryi_store *next, *prev; /* the context's list */
     struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
@@ -92,7 +108,7 @@ ferry_status ferryi_store_create(ferry_context *context, size_t bytes, const fer
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* Called when a claim went and `doomed` was set with none left, without the lock. */
+/* Called when a claim went and ferryi_store_is_over(), without the lock. */
 void ferryi_store_free(ferryi_store *store);
 /* The context is being destroyed: memory goes, the shell stays. All work is done. */
 void ferryi_store_kill(ferryi_store *store);
@@ -134,6 +150,27 @@ static inline bool
 ferryi_store_is_dead(const ferryi_store *store)
 {
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
+}
+
+/* Under the lock: nobody has a handle, and the last claim went. */
+static inline bool
+ferryi_store_is_over(const ferryi_store *store)
+{
+    return store->claim_count == 0 && (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED);
+}
+
+/* The hit path's lock: taken only when the word is empty, so that there is nobody to wake, nothing to free, and no long walk. */
+FERRYI_INLINE bool
+ferryi_store_lock_plain(ferryi_store *store)
+{
+    uint64_t idle = 0;
+    return atomic_compare_exchange_strong_explicit(&store->word, &idle, FERRYI_STORE_SPIN, memory_order_acquire, memory_order_relaxed);
+}
+
+FERRYI_INLINE void
+ferryi_store_unlock_plain(ferryi_store *store)
+{
+    atomic_store_explicit(&store->word, 0, memory_order_release);
 }
 
 /* -- copies ---------------------------------------------------------------------------------------- */

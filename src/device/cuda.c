@@ -205,13 +205,16 @@ read_properties(struct ferryi_cuda_device *cuda)
     ferry_status st;
     int major = 0, minor = 0;
 
-    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetName, properties->name, (int)sizeof(properties->name), cuda->device));
+    FERRY_TRY(st, fail,
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetName, properties->name, (int)sizeof(properties->name), cuda->device));
     FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceTotalMem_v2, &properties->total_bytes, cuda->device));
     FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDriverGetVersion, &properties->driver_version));
-    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &major,
-                                         FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, cuda->device));
-    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &minor,
-                                         FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, cuda->device));
+    FERRY_TRY(st, fail,
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &major, FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                               cuda->device));
+    FERRY_TRY(st, fail,
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &minor, FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                               cuda->device));
     properties->architecture = 10 * major + minor;
     properties->native = cuda->ordinal;
 fail:
@@ -304,7 +307,8 @@ open_device(int ordinal, const struct ferryi_device_config *config, ferryi_devic
 {
     const struct ferryi_cuda_driver *driver;
     ferry_status st = ferryi_cuda_driver_get(&driver);
-    return st == FERRY_OK ? ferryi_cuda_open_on(driver, ordinal, config, out) : FERRYI_CUDA_TELL(st, "open cuda:%d", ordinal);
+    return st == FERRY_OK ? ferryi_cuda_open_on(driver, ordinal, config, out)
+                          : FERRYI_CUDA_TELL(st, "open cuda:%d", ordinal);
 }
 
 static int
@@ -326,5 +330,6 @@ count_devices(void)
     return count;
 }
 
-/* The driver lists devices with the fastest first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0 is the best one. */
-const ferryi_device_kind ferryi_cuda_kind = {.name = "cuda", .count = count_devices, .open = open_device, .made_up = false};
+/* The driver lists the fastest device first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0 is the best one. */
+const ferryi_device_kind ferryi_cuda_kind = {
+    .name = "cuda", .count = count_devices, .open = open_device, .made_up = false};

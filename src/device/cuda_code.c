@@ -12,7 +12,8 @@
 /* What a block may have of dynamic shared memory without asking. */
 #define SHARED_BYTES_FREE (48u << 10)
 
-/* The driver is told where an image starts, not where it ends. Cubins and fatbins say it themselves; a text ends with a NUL. */
+/* The driver is told where an image starts, not where it ends. Cubins and fatbins say it themselves; a text ends
+ * with a NUL. */
 static bool
 has_end(const void *image, size_t bytes)
 {
@@ -32,9 +33,10 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
     ferryi_cu_module module = NULL;
     ferry_status st;
     if (!has_end(image, bytes))
-        return ferryi_fail(FERRY_ERROR_DEVICE,
-                           "load %zu bytes of code on cuda:%d: neither a cubin nor a fatbin, nor a PTX text with its NUL", bytes,
-                           cuda->ordinal);
+        return ferryi_fail(
+            FERRY_ERROR_DEVICE,
+            "load %zu bytes of code on cuda:%d: neither a cubin nor a fatbin, nor a PTX text with its NUL", bytes,
+            cuda->ordinal);
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuModuleLoadDataEx, &module, image, 2, options, values);
     if (st == FERRY_OK) {
         *out_module = module;
@@ -86,10 +88,11 @@ allow_shared(struct ferryi_cuda_device *cuda, ferryi_cu_function function, uint3
     if (st != FERRY_OK)
         return st;
     ferryi_mutex_lock(&cuda->launch_mutex);
-    st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, &allowed, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
+    st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, &allowed, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                          function);
     if (st == FERRY_OK && allowed < (int)bytes)
-        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                              (int)bytes);
+        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function,
+                              FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
     ferryi_mutex_unlock(&cuda->launch_mutex);
     ferryi_cuda_leave(cuda, &entry);
     return st;
@@ -104,8 +107,10 @@ ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch, vo
     ferry_status st = allow_shared(cuda, function, grid->shared_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "allow %u bytes of shared memory on cuda:%d", grid->shared_bytes, cuda->ordinal);
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function, grid->blocks[0], grid->blocks[1], grid->blocks[2],
-                    grid->threads[0], grid->threads[1], grid->threads[2], grid->shared_bytes, stream, launch->arguments, NULL);
-    return FERRYI_CUDA_TELL(st, "launch %ux%ux%u blocks of %ux%ux%u threads on cuda:%d", grid->blocks[0], grid->blocks[1],
-                            grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2], cuda->ordinal);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function, grid->blocks[0], grid->blocks[1],
+                    grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2], grid->shared_bytes, stream,
+                    launch->arguments, NULL);
+    return FERRYI_CUDA_TELL(st, "launch %ux%ux%u blocks of %ux%ux%u threads on cuda:%d", grid->blocks[0],
+                            grid->blocks[1], grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2],
+                            cuda->ordinal);
 }

@@ -12,7 +12,8 @@ ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source,
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2, ferryi_cuda_pointer(target), source, bytes, stream);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2, ferryi_cuda_pointer(target), source, bytes,
+                    stream);
     return FERRYI_CUDA_TELL(st, "upload %zu bytes to cuda:%d", bytes, cuda->ordinal);
 }
 
@@ -23,7 +24,8 @@ ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *sourc
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target, ferryi_cuda_pointer(source), bytes, stream);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target, ferryi_cuda_pointer(source), bytes,
+                    stream);
     return FERRYI_CUDA_TELL(st, "download %zu bytes from cuda:%d", bytes, cuda->ordinal);
 }
 
@@ -60,8 +62,8 @@ ask_for_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *s
 }
 
 ferry_status
-ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
-                      void *stream)
+ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
+                      size_t bytes, void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device), *from = ferryi_cuda_of(source_device);
     ferry_status st;
@@ -143,12 +145,13 @@ submit(struct ferryi_cuda_device *cuda, const struct batch *batch, void *stream)
     size_t first = 0, failed = 0;
     ferry_status st;
     if (cuda->driver->groups & FERRYI_CUDA_BATCH_13)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync_v2, batch->targets, batch->sources, batch->bytes,
-                        batch->count, &attributes, &first, 1, stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync_v2, batch->targets, batch->sources,
+                        batch->bytes, batch->count, &attributes, &first, 1, stream);
     else
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync, batch->targets, batch->sources, batch->bytes,
-                        batch->count, &attributes, &first, 1, &failed, stream);
-    return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count, cuda->ordinal);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync, batch->targets, batch->sources,
+                        batch->bytes, batch->count, &attributes, &first, 1, &failed, stream);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count,
+                            cuda->ordinal);
 }
 
 /* The driver takes no batch on the legacy default stream. */
@@ -180,13 +183,13 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
     size_t bytes;
 
     if (!(device->capabilities & FERRY_CAN_BATCH))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_batch of %zu on cuda:%d: the driver has no cuMemcpyBatchAsync",
-                           count, cuda->ordinal);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "copy_batch of %zu on cuda:%d: the driver has no cuMemcpyBatchAsync", count, cuda->ordinal);
     if (!stream || stream == FERRYI_CU_STREAM_LEGACY)
         return copy_one_by_one(device, copies, count, stream);
     if (count > BATCH_ON_STACK && (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list", count,
-                           cuda->ordinal);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list",
+                           count, cuda->ordinal);
     struct batch batch = gather(copies, count, many ? many : few);
     ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, &batch, stream);
     free(many);
@@ -196,7 +199,8 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
 /* -- fills -- */
 
 ferry_status
-ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream)
+ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
+                 void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_pointer pointer = ferryi_cuda_pointer(target);
@@ -206,9 +210,11 @@ ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t p
     if (count == 0)
         return FERRY_OK;
     if (pattern_bytes == 1)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD8Async, pointer, (unsigned char)pattern, count, stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD8Async, pointer, (unsigned char)pattern, count,
+                        stream);
     else if (pattern_bytes == 2)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD16Async, pointer, (unsigned short)pattern, count, stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD16Async, pointer, (unsigned short)pattern, count,
+                        stream);
     else
         FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD32Async, pointer, pattern, count, stream);
     return FERRYI_CUDA_TELL(st, "fill %zu times %zu bytes on cuda:%d", count, pattern_bytes, cuda->ordinal);

@@ -7,11 +7,11 @@
  * runtime API of the same process shares. Private to the files cuda*.c.
  *
  * Every driver call runs with that context pushed and popped again, so that the thread's current context stays what it
- * was. Calls that are not work on a stream also run in relaxed capture mode: a graph capture elsewhere in the process neither
- * forbids them nor is spoilt by them.
+ * was. Calls that are not work on a stream also run in relaxed capture mode: a graph capture elsewhere in the process
+ * neither forbids them nor is spoilt by them.
  *
- * The first error that the driver says ends the context marks the device lost; from then on no driver call is made for it. What
- * it still held goes with the context.
+ * The first error that the driver says ends the context marks the device lost; from then on no driver call is made for
+ * it. What it still held goes with the context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -48,29 +48,30 @@ struct ferryi_cuda_entry {
 };
 
 /* Make the device's context current. Fails with DEVICE_LOST, and then there is nothing to leave. */
-ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode, struct ferryi_cuda_entry *out);
+ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
+                               struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
 /* The status for a driver call's result; on failure the sentence is "call: error" and a context's end is noted. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result);
 
 /* Open over a given driver: what the registry's open does over the process's own. */
-ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal, const struct ferryi_device_config *config,
-                                 ferryi_device **out);
+ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
+                                 const struct ferryi_device_config *config, ferryi_device **out);
 
 /* One driver call inside an entry, as a status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
 #define FERRYI_CUDA_CALL(cuda, name, ...)     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
 /* `st` = one driver call, entered and left. */
-#define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                   \
-    do {                                                             \
-        struct ferryi_cuda_entry entry_;                             \
-        (st) = ferryi_cuda_enter((cuda), (mode), &entry_);           \
-        if ((st) == FERRY_OK) {                                      \
-            (st) = FERRYI_CUDA_CALL((cuda), name, __VA_ARGS__);      \
-            ferryi_cuda_leave((cuda), &entry_);                      \
-        }                                                            \
+#define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                                     \
+    do {                                                                                                               \
+        struct ferryi_cuda_entry entry_;                                                                               \
+        (st) = ferryi_cuda_enter((cuda), (mode), &entry_);                                                             \
+        if ((st) == FERRY_OK) {                                                                                        \
+            (st) = FERRYI_CUDA_CALL((cuda), name, __VA_ARGS__);                                                        \
+            ferryi_cuda_leave((cuda), &entry_);                                                                        \
+        }                                                                                                              \
     } while (0)
 
 /* Put what was being done before a failure's sentence. */
@@ -87,7 +88,8 @@ ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind k
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
-ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream);
+ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
+                                  void *stream);
 ferry_status ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location);
 
 ferry_status ferryi_cuda_stream_create(ferryi_device *device, void **out);
@@ -102,13 +104,17 @@ ferry_status ferryi_cuda_event_record(ferryi_device *device, void *event, void *
 ferry_status ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done);
 ferry_status ferryi_cuda_event_synchronize(ferryi_device *device, void *event);
 
-ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
-                                   size_t bytes, void *stream);
+ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
+                                     void *stream);
+ferry_status ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
+                                       void *stream);
+ferry_status ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
+                                     void *stream);
+ferry_status ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
+                                   const void *source, size_t bytes, void *stream);
 ferry_status ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
-ferry_status ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream);
+ferry_status ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count,
+                                    void *stream);
 ferry_status ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
                               void *stream);
 

@@ -39,8 +39,9 @@ find_symbols(void *library, const char *library_name, struct ferryi_cuda_driver 
             continue;
         missing |= symbol->group;
         if (symbol->group == FERRYI_CUDA_REQUIRED)
-            return ferryi_fail(FERRY_ERROR_NO_DEVICE, "load the CUDA driver %s: it has no %s: too old, or another library",
-                               library_name, symbol->name);
+            return ferryi_fail(FERRY_ERROR_NO_DEVICE,
+                               "load the CUDA driver %s: it has no %s: too old, or another library", library_name,
+                               symbol->name);
     }
     out->groups &= ~missing;
     return FERRY_OK;

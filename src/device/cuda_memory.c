@@ -65,7 +65,8 @@ ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes)
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostRegister_v2, memory, bytes, FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostRegister_v2, memory, bytes,
+                    FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
     return FERRYI_CUDA_TELL(st, "page-lock %zu bytes of host memory for cuda:%d", bytes, cuda->ordinal);
 }
 
@@ -87,7 +88,8 @@ location_of(ferryi_device *location)
 {
     if (!location)
         return (struct ferryi_cu_location){.type = FERRYI_CU_MEM_LOCATION_TYPE_HOST};
-    return (struct ferryi_cu_location){.type = FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, .id = ferryi_cuda_of(location)->device};
+    return (struct ferryi_cu_location){.type = FERRYI_CU_MEM_LOCATION_TYPE_DEVICE,
+                                       .id = ferryi_cuda_of(location)->device};
 }
 
 static ferryi_cu_device
@@ -113,8 +115,8 @@ ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_d
         return FERRY_OK;
     ferry_status st = check_concurrent(cuda);
     if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_PREFETCH_12_2))
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync_v2, pointer, bytes, location_of(location), 0,
-                        (ferryi_cu_stream)stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync_v2, pointer, bytes, location_of(location),
+                        0, (ferryi_cu_stream)stream);
     else if (st == FERRY_OK)
         FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync, pointer, bytes, ordinal_of(location),
                         (ferryi_cu_stream)stream);
@@ -127,7 +129,8 @@ ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice
     _Static_assert((int)FERRY_ADVISE_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY &&
                        (int)FERRY_ADVISE_UNSET_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
                        (int)FERRY_ADVISE_PREFERRED_LOCATION == (int)FERRYI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
-                       (int)FERRY_ADVISE_UNSET_PREFERRED_LOCATION == (int)FERRYI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION &&
+                       (int)FERRY_ADVISE_UNSET_PREFERRED_LOCATION ==
+                           (int)FERRYI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION &&
                        (int)FERRY_ADVISE_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_SET_ACCESSED_BY &&
                        (int)FERRY_ADVISE_UNSET_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY,
                    "advice has the driver's own numbers");

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/bodies.h"
 #include "src/buffer/element.h"
 #include "src/kernel/launch.h"
 
@@ -12,15 +13,15 @@
  * has run. The second to let go takes the writes back when the body failed, wherever the body runs: in the launch
  * itself, or long after.
  *
- * It holds no reference to buffers or streams, whose last release may need the driver, which a body's thread may not call.
- * After a failure they are looked up: who is gone by then has nothing left to lose.
+ * It holds no reference to buffers or streams, whose last release may need the driver, which a body's thread may not
+ * call. Buffers are reached through their links (bodies.h), a stream is looked up: who is gone by then has nothing left to lose.
  */
 
-/* A range that the launch writes. */
-struct written {
-    ferryi_store *store; /* only compared */
-    uint64_t serial;
+/* A range that the launch uses. */
+struct use {
+    struct ferryi_bodies *bodies; /* with a pending body counted */
     size_t begin, end;
+    uint8_t access;
 };
 
 struct ferryi_host_call {
@@ -33,8 +34,8 @@ struct ferryi_host_call {
     uint32_t generation;
     int place;
     ferry_status status;
-    struct written *written;
-    size_t written_count;
+    struct use *uses;
+    size_t use_count;
     char *name; /* of the kernel */
     struct ferry_call call;
     char text[FERRYI_CALL_TEXT_BYTES];
@@ -44,7 +45,7 @@ struct ferryi_host_call {
 
 /* Where the parts lie in the one block of memory. */
 struct layout {
-    size_t arguments, written, name, values; /* offsets; values one by one from there */
+    size_t arguments, uses, name, values; /* offsets; values one by one from there */
     size_t align, bytes;
 };
 
@@ -68,7 +69,7 @@ lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
 {
     struct layout l = {.align = _Alignof(max_align_t), .bytes = sizeof(struct ferryi_host_call)};
     bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument), &l.arguments) &&
-                place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct written), &l.written) &&
+                place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct use), &l.uses) &&
                 place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name);
     l.values = l.bytes;
     for (size_t i = 0; fits && i < plan->count; i++) {
@@ -113,15 +114,27 @@ copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct 
     return FERRY_OK;
 }
 
-static void
-copy_written(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
+static ferry_status
+follow_stores(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < plan->merged_count; i++) {
         const struct ferryi_access *access = &plan->merged[i];
-        if (access->access != FERRY_READ)
-            call->written[call->written_count++] =
-                (struct written){access->store, access->store->serial, access->begin, access->end};
+        struct use *use = &call->uses[i];
+        *use = (struct use){.begin = access->begin, .end = access->end, .access = access->access};
+        ferry_status status = ferryi_bodies_add(access->store, &use->bodies);
+        if (status != FERRY_OK)
+            return status;
+        call->use_count++;
     }
+    return FERRY_OK;
+}
+
+static void
+call_free(struct ferryi_host_call *call)
+{
+    for (size_t i = 0; i < call->use_count; i++)
+        ferryi_bodies_remove(call->uses[i].bodies);
+    free(call);
 }
 
 ferry_status
@@ -136,38 +149,54 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
                                       .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
                                       .generation = plan->lane->generation, .place = plan->lane->place};
     atomic_init(&call->parties, 2);
-    call->written = (struct written *)(void *)(block + l.written);
+    call->uses = (struct use *)(void *)(block + l.uses);
     call->name = strcpy(block + l.name, plan->kernel->name);
     call->call = (struct ferry_call){.grid = plan->grid, .count = plan->count, .text = call->text,
                                      .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
     ferry_status status = copy_arguments(plan, block, &l);
+    if (status == FERRY_OK)
+        status = follow_stores(plan, call);
     if (status != FERRY_OK) {
-        free(block);
+        call_free(call);
         return status;
     }
-    copy_written(plan, call);
     *out = call;
     return FERRY_OK;
 }
 
 /* -- the end --------------------------------------------------------------------------------------- */
 
-/* The list's mutex keeps the stores in it alive. */
+/* What an earlier failure took from the input. */
+static ferry_status
+check_input(struct ferryi_host_call *call)
+{
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < call->use_count && status == FERRY_OK; i++) {
+        const struct use *use = &call->uses[i];
+        if (use->access != FERRY_OVERWRITE)
+            status = ferryi_bodies_input(use->bodies, use->begin, use->end, call->text, sizeof(call->text));
+    }
+    return status;
+}
+
 static void
 lose_written(struct ferryi_host_call *call, const char *text)
 {
-    ferry_context *context = call->context;
-    ferryi_mutex_lock(&context->store_mutex);
-    for (size_t i = 0; i < call->written_count; i++) {
-        const struct written *written = &call->written[i];
-        ferryi_store *store = context->stores;
-        while (store && !(store == written->store && store->serial == written->serial))
-            store = store->next;
-        if (store && written->begin < store->map.bytes)
-            ferryi_store_lose(store, call->place, written->begin, ferryi_min_size(written->end, store->map.bytes), call->status,
-                              text);
+    for (size_t i = 0; i < call->use_count; i++) {
+        const struct use *use = &call->uses[i];
+        if (use->access != FERRY_READ)
+            ferryi_bodies_lose(use->bodies, call->place, use->begin, use->end, call->status, text);
     }
-    ferryi_mutex_unlock(&context->store_mutex);
+}
+
+static void
+regain_overwritten(struct ferryi_host_call *call)
+{
+    for (size_t i = 0; i < call->use_count; i++) {
+        const struct use *use = &call->uses[i];
+        if (use->access == FERRY_OVERWRITE)
+            ferryi_bodies_regain(use->bodies, call->place, use->begin, use->end);
+    }
 }
 
 static void
@@ -194,15 +223,19 @@ let_go(struct ferryi_host_call *call)
                  call->text[0] ? call->text : ferry_status_name(call->status));
         lose_written(call, text);
         tell_stream(call, text);
+    } else {
+        regain_overwritten(call);
     }
-    free(call);
+    call_free(call);
 }
 
 static void
 run_body(void *user)
 {
     struct ferryi_host_call *call = user;
-    call->status = call->body(&call->call, call->user);
+    call->status = check_input(call);
+    if (call->status == FERRY_OK)
+        call->status = call->body(&call->call, call->user);
     let_go(call);
 }
 
@@ -211,7 +244,7 @@ ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane)
 {
     ferry_status status = FERRYI_CALL(lane->device, host_call, lane->native, run_body, call);
     if (status != FERRY_OK)
-        free(call);
+        call_free(call);
     return status;
 }
 

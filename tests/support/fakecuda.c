@@ -129,9 +129,9 @@ ferryi_cu_result
 cuGetErrorName(ferryi_cu_result error, const char **out_name)
 {
     switch (error) {
-#define FAKE_CASE(name, value)       \
-    case value:                      \
-        *out_name = #name;           \
+#define FAKE_CASE(name, value)                                                                                         \
+    case value:                                                                                                        \
+        *out_name = #name;                                                                                             \
         return FERRYI_CUDA_SUCCESS;
         FERRYI_CUDA_ERRORS(FAKE_CASE)
         FERRYI_CUDA_ERRORS_12(FAKE_CASE)

@@ -4,13 +4,14 @@
 
 /*
  * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host memory, so that cuda.c
- * runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is asynchronous in earnest and as strict as the driver, or
- * stricter: it refuses handles and pointers of other contexts, hands the address of a destroyed stream to the next one, and runs the
- * copies of a batch in an order of its own.
+ * runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is asynchronous in earnest and as strict as the driver,
+ * or stricter: it refuses handles and pointers of other contexts, hands the address of a destroyed stream to the next
+ * one, and runs the copies of a batch in an order of its own.
  *
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
- *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when somebody waits or asks for it
+ *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when somebody
+ *                          waits or asks for it
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be loaded at once.
  */
@@ -36,7 +37,7 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(struct fakecuda_live, fakecuda_live, (void))                                                                      \
     /* Asynchronous copies that were handed host memory that is not page-locked. */                                     \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                                       \
-    /* The nth call (1: the next) of an entry point does nothing and returns `code`; a code that ends a context ends it. */ \
+    /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end the context. */      \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                                                \
     X(void, fakecuda_fail_none, (void))                                                                                 \
     /* The calling thread's current context, or NULL, and how many are pushed. */                                       \

@@ -104,7 +104,6 @@ cuThreadExchangeStreamCaptureMode(ferryi_cu_capture_mode *mode)
 FAKE_EXPORT int fakecuda_begin_capture(void *stream, int mode);
 FAKE_EXPORT int fakecuda_end_capture(void *stream, int *out_nodes);
 
-
 int
 fakecuda_begin_capture(void *stream, int mode)
 {
@@ -139,6 +138,7 @@ fakecuda_end_capture(void *stream, int *out_nodes)
             queue->capture = NULL;
     capture->origin = NULL;
     *out_nodes = capture->nodes;
-    return (int)fake_end(capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE ? FERRYI_CUDA_SUCCESS
-                                                                                   : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return (int)fake_end(capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE
+                             ? FERRYI_CUDA_SUCCESS
+                             : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }

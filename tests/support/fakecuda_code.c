@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those that
- * stand in it, their bodies what tests register. */
+/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those
+ * that stand in it, their bodies what tests register. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>
@@ -76,15 +76,19 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
 }
 
 ferryi_cu_result
-cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count, ferryi_cu_jit_option *options,
-                   void **values)
+cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count,
+                   ferryi_cu_jit_option *options, void **values)
 {
     const char *text = image;
     fake_context *context;
     FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!image)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (strncmp(text, "\x7f" "ELF", 4) == 0 || strncmp(text, "\x50\xed\x55\xba", 4) == 0)
+    if (strncmp(text,
+                "\x7f"
+                "ELF",
+                4) == 0 ||
+        strncmp(text, "\x50\xed\x55\xba", 4) == 0)
         return fake_end(FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU);
     if (strcmp(text, "FAKEPTX") == 0)
         text += sizeof("FAKEPTX");
@@ -260,9 +264,9 @@ prepare(const struct kernel *kernel, void **arguments)
 }
 
 ferryi_cu_result
-cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-               unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, ferryi_cu_stream stream, void **arguments,
-               void **extra)
+cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+               unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+               ferryi_cu_stream stream, void **arguments, void **extra)
 {
     fake_context *context;
     struct fake_queue *queue;

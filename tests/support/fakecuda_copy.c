@@ -184,8 +184,8 @@ cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream
         .rows = rows->height,
     };
     FAKE_BEGIN(cuMemcpy2DAsync_v2, FAKE_NEEDS_CONTEXT, &context);
-    if (rows->source_x_bytes || rows->source_y || rows->target_x_bytes || rows->target_y || (host_source && host_target) ||
-        copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes)
+    if (rows->source_x_bytes || rows->source_y || rows->target_x_bytes || rows->target_y ||
+        (host_source && host_target) || copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
 }
@@ -226,9 +226,9 @@ is_host(const void *memory, size_t bytes)
 }
 
 static fake_result
-queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferryi_cu_pointer *sources, const size_t *bytes,
-            size_t count, const struct ferryi_cu_copy_attributes *attributes, const size_t *indices, size_t attribute_count,
-            ferryi_cu_stream stream)
+queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferryi_cu_pointer *sources,
+            const size_t *bytes, size_t count, const struct ferryi_cu_copy_attributes *attributes,
+            const size_t *indices, size_t attribute_count, ferryi_cu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -271,8 +271,8 @@ cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_
 {
     fake_context *context;
     FAKE_BEGIN(cuMemcpyBatchAsync, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result = queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count,
-                                     stream);
+    fake_result result =
+        queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream);
     if (result != FERRYI_CUDA_SUCCESS)
         *out_failed = SIZE_MAX;
     return fake_end(result);
@@ -287,7 +287,8 @@ cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, si
 {
     fake_context *context;
     FAKE_BEGIN(cuMemcpyBatchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
-    return fake_end(queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream));
+    return fake_end(
+        queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream));
 }
 #endif
 
@@ -308,8 +309,9 @@ run_fill(void *payload)
     for (size_t i = 0; i < fill->count; i++) {
         unsigned char byte = (unsigned char)fill->pattern;
         unsigned short half = (unsigned short)fill->pattern;
-        const void *value = fill->pattern_bytes == 1 ? (const void *)&byte : fill->pattern_bytes == 2 ? (const void *)&half
-                                                                                                      : &fill->pattern;
+        const void *value = fill->pattern_bytes == 1   ? (const void *)&byte
+                            : fill->pattern_bytes == 2 ? (const void *)&half
+                                                       : &fill->pattern;
         memcpy(fill->target.target + i * fill->pattern_bytes, value, fill->pattern_bytes);
     }
     return FERRYI_CUDA_SUCCESS;
@@ -328,7 +330,8 @@ queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, si
     struct fill *fill = malloc(sizeof(*fill));
     if (!fill)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
-    *fill = (struct fill){.target = plain(target, 0, 0), .pattern = pattern, .pattern_bytes = pattern_bytes, .count = count};
+    *fill = (struct fill){
+        .target = plain(target, 0, 0), .pattern = pattern, .pattern_bytes = pattern_bytes, .count = count};
     result = check_device_side(context, &fill->target, fill->target.target, pattern_bytes * count);
     if (result != FERRYI_CUDA_SUCCESS) {
         free(fill);

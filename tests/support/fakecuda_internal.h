@@ -3,11 +3,11 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * What the files of fakecuda share. One lock guards everything; it is released only while a piece of work runs and while a thread
- * waits. Every change wakes all waiters.
+ * What the files of fakecuda share. One lock guards everything; it is released only while a piece of work runs and
+ * while a thread waits. Every change wakes all waiters.
  *
- * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at once. A piece of work waits for
- * points: places in queues.
+ * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at once. A piece of work
+ * waits for points: places in queues.
  */
 
 #include <pthread.h>
@@ -146,11 +146,11 @@ enum {
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
-#define FAKE_BEGIN(name, needs, context)                                              \
-    do {                                                                              \
-        fake_result result_ = fake_begin(FAKE_##name, (needs), (context));            \
-        if (result_ != FERRYI_CUDA_SUCCESS)                                           \
-            return result_;                                                           \
+#define FAKE_BEGIN(name, needs, context)                                                                               \
+    do {                                                                                                               \
+        fake_result result_ = fake_begin(FAKE_##name, (needs), (context));                                             \
+        if (result_ != FERRYI_CUDA_SUCCESS)                                                                            \
+            return result_;                                                                                            \
     } while (0)
 
 uint64_t fake_thread(void);

@@ -3,6 +3,7 @@
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct fake_block *blocks;
 
@@ -36,12 +37,19 @@ add_block(fake_context *context, enum fake_kind kind, void *memory, size_t bytes
     return true;
 }
 
+static size_t
+physical_bytes(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static fake_result
 allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
 {
     if (bytes == 0)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
-    if (kind == FAKE_DEVICE && bytes > fake.memory_bytes - context->used_bytes)
+    size_t most = kind == FAKE_DEVICE ? fake.memory_bytes - context->used_bytes : physical_bytes();
+    if (bytes > most)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     void *memory = NULL;
     if (posix_memalign(&memory, 512, bytes) != 0)
@@ -149,7 +157,8 @@ static bool
 overlaps(const char *memory, size_t bytes)
 {
     for (struct fake_block *block = blocks; block; block = block->next)
-        if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes && (uintptr_t)block->memory < (uintptr_t)memory + bytes)
+        if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes &&
+            (uintptr_t)block->memory < (uintptr_t)memory + bytes)
             return true;
     return false;
 }
@@ -163,7 +172,8 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    return fake_end(add_block(context, FAKE_REGISTERED, memory, bytes) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    return fake_end(add_block(context, FAKE_REGISTERED, memory, bytes) ? FERRYI_CUDA_SUCCESS
+                                                                       : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 ferryi_cu_result
@@ -205,7 +215,8 @@ point_at(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device)
 }
 
 static fake_result
-prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream)
+prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device,
+         ferryi_cu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);

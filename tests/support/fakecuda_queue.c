@@ -56,7 +56,6 @@ per_thread_queue(fake_context *context)
     return queue;
 }
 
-
 fake_result
 fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out)
 {

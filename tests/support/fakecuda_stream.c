@@ -4,7 +4,6 @@
 
 #define SLOTS 4096
 
-
 static struct CUstream_st streams[SLOTS], *free_streams;
 static struct CUevent_st events[SLOTS], *free_events;
 static size_t streams_used, events_used;
@@ -21,7 +20,8 @@ static bool
 event_is_live(ferryi_cu_event event)
 {
     uintptr_t offset = (uintptr_t)event - (uintptr_t)events;
-    return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) && offset % sizeof(events[0]) == 0 && event->live;
+    return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) && offset % sizeof(events[0]) == 0 &&
+           event->live;
 }
 
 /* -- streams -- */

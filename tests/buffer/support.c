@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include <stdio.h>
+
+#include "tests/support/fault.h"
+#include "tests/support/lazy.h"
+
+#define PINNED_BYTES ((size_t)16 << 20)
+
+/* -- the fixture ----------------------------------------------------------------------------------- */
+
+static void
+note_log(ferry_log_level level, const char *message, void *user)
+{
+    fixture *f = user;
+    if (level != FERRY_LOG_ERROR)
+        return;
+    f->errors++;
+    snprintf(f->message, sizeof(f->message), "%s", message);
+}
+
+/* Also runs on the helper thread, but only while the test waits for it. */
+static void
+note_trace(const ferry_trace *trace, void *user)
+{
+    fixture *f = user;
+    f->traces++;
+    f->trace = *trace;
+    snprintf(f->trace_buffer, sizeof(f->trace_buffer), "%s", trace->buffer);
+    snprintf(f->trace_reason, sizeof(f->trace_reason), "%s", trace->reason);
+}
+
+void
+fixture_open(fixture *f, const ferry_context_options *options)
+{
+    memset(f, 0, sizeof(*f));
+    lazy_register();
+    fault_register();
+    ferry_context_options own = options ? *options : (ferry_context_options){0};
+    own.log = note_log;
+    own.log_user = f;
+    if (!own.trace) {
+        own.trace = note_trace;
+        own.trace_user = f;
+    }
+    OK(ferry_context_create(&own, &f->context));
+    f->places = ferry_context_place_count(f->context);
+    f->stream = ferry_context_stream(f->context, 1);
+    ferry_place_info info;
+    OK(ferry_context_place_info(f->context, 1, &info));
+    f->coherent = info.coherent;
+    f->seed = 1;
+    if (f->coherent)
+        f->pinned = malloc(PINNED_BYTES);
+    else
+        OK(device_of(f, 1)->ops->memory_alloc(device_of(f, 1), FERRY_MEMORY_PINNED, PINNED_BYTES, (void **)&f->pinned));
+    assert_non_null(f->pinned);
+}
+
+static void
+wait_for_all(fixture *f)
+{
+    for (int place = 1; place <= f->places; place++)
+        OK(ferryi_device_synchronize(device_of(f, place)));
+}
+
+void
+fixture_close(fixture *f)
+{
+    wait_for_all(f);
+    if (f->coherent)
+        free(f->pinned);
+    else
+        OK(device_of(f, 1)->ops->memory_free(device_of(f, 1), FERRY_MEMORY_PINNED, f->pinned));
+    assert_null(f->context->stores);
+    ferry_context_destroy(&f->context);
+    assert_null(f->context);
+    if (f->errors > 0)
+        print_error("unexpected log message: %s\n", f->message);
+    assert_int_equal(f->errors, 0);
+}
+
+int
+fixture_setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    fixture_open(f, NULL);
+    *state = f;
+    return 0;
+}
+
+int
+fixture_teardown(void **state)
+{
+    fixture *f = *state;
+    fixture_close(f);
+    free(f);
+    return 0;
+}
+
+void
+fixture_expect_log(fixture *f, const char *part)
+{
+    assert_true(f->errors > 0);
+    if (!strstr(f->message, part))
+        fail_msg("logged \"%s\", which does not say \"%s\"", f->message, part);
+    f->errors = 0;
+}
+
+/* -- statuses -------------------------------------------------------------------------------------- */
+
+static const char stale[] = "a sentence from before";
+
+void
+support_clear_error(void)
+{
+    ferryi_fail(FERRY_ERROR_IO, stale);
+}
+
+void
+support_check(ferry_status expected, ferry_status got, const char *call, const char *file, int line)
+{
+    if (expected != got) {
+        print_error("%s\n  is %s instead of %s: %s\n", call, ferry_status_name(got), ferry_status_name(expected), ferry_last_error());
+        _fail(file, line);
+    }
+    if (expected != FERRY_OK && (strlen(ferry_last_error()) < 10 || strstr(ferry_last_error(), stale))) {
+        print_error("%s\n  left no sentence of its own: \"%s\"\n", call, ferry_last_error());
+        _fail(file, line);
+    }
+}
+
+/* -- device memory --------------------------------------------------------------------------------- */
+
+ferryi_device *
+device_of(fixture *f, int place)
+{
+    return f->context->devices[place];
+}
+
+ferry_stream *
+stream_of(fixture *f, int place)
+{
+    return ferry_context_stream(f->context, place);
+}
+
+/* Work may still read what was handed out, until all of it has been waited for. */
+static void *
+take_pinned(fixture *f, size_t bytes)
+{
+    assert_true(bytes <= PINNED_BYTES);
+    if (bytes > PINNED_BYTES - f->pinned_used) {
+        wait_for_all(f);
+        f->pinned_used = 0;
+    }
+    void *memory = f->pinned + f->pinned_used;
+    f->pinned_used += bytes;
+    return memory;
+}
+
+void
+device_write(fixture *f, int place, void *target, const void *source, size_t bytes)
+{
+    ferryi_device *device = device_of(f, place);
+    void *pinned = take_pinned(f, bytes);
+    memcpy(pinned, source, bytes);
+    OK(device->ops->copy_upload(device, target, pinned, bytes, ferry_stream_native(stream_of(f, place))));
+}
+
+void
+device_read(fixture *f, int place, void *target, const void *source, size_t bytes)
+{
+    ferryi_device *device = device_of(f, place);
+    void *pinned = take_pinned(f, bytes), *stream = ferry_stream_native(stream_of(f, place));
+    OK(device->ops->copy_download(device, pinned, source, bytes, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    memcpy(target, pinned, bytes);
+}
+
+void
+place_write(fixture *f, int place, void *target, const void *source, size_t bytes)
+{
+    if (place == 0)
+        memcpy(target, source, bytes);
+    else
+        device_write(f, place, target, source, bytes);
+}
+
+void
+place_read(fixture *f, int place, void *target, const void *source, size_t bytes)
+{
+    if (place == 0)
+        memcpy(target, source, bytes);
+    else
+        device_read(f, place, target, source, bytes);
+}
+
+void *
+device_alloc(fixture *f, int place, size_t bytes)
+{
+    void *memory;
+    ferryi_device *device = device_of(f, place);
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, bytes, &memory));
+    return memory;
+}
+
+void
+device_free(fixture *f, int place, void *memory)
+{
+    ferryi_device *device = device_of(f, place);
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+}
+
+/* -- buffers --------------------------------------------------------------------------------------- */
+
+ferry_buffer *
+make_ints(fixture *f, size_t count)
+{
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(f->context, INT, count, NULL, &buffer));
+    return buffer;
+}
+
+ferry_buffer *
+make_counting(fixture *f, size_t count, int first)
+{
+    ferry_buffer *buffer = make_ints(f, count);
+    write_counting(f, buffer, 0, 0, count, first);
+    return buffer;
+}
+
+void *
+open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, ferry_scope *scope)
+{
+    void *out;
+    const ferry_element *element = ferry_buffer_element(buffer);
+    if (place == 0)
+        OK(ferry_buffer_open_host(buffer, element, access, offset, count, scope, &out));
+    else
+        OK(ferry_buffer_open_device(buffer, element, access, stream_of(f, place), offset, count, scope, &out));
+    return out;
+}
+
+void
+touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count)
+{
+    ferry_scope scope;
+    open_at(f, buffer, place, access, offset, count, &scope);
+    OK(ferry_scope_close(&scope));
+}
+
+static size_t
+count_of(ferry_buffer *buffer, size_t offset, size_t count)
+{
+    return count == FERRY_REST ? ferry_buffer_count(buffer) - offset : count;
+}
+
+void
+write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first)
+{
+    ferry_scope scope;
+    count = count_of(buffer, offset, count);
+    int32_t *values = malloc(count * sizeof(*values) + 1);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (int32_t)(offset + i) + first;
+    void *target = open_at(f, buffer, place, FERRY_OVERWRITE, offset, count, &scope);
+    place_write(f, place, target, values, count * sizeof(*values));
+    OK(ferry_scope_close(&scope));
+    free(values);
+}
+
+void
+add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount)
+{
+    ferry_scope scope;
+    count = count_of(buffer, offset, count);
+    int32_t *values = malloc(count * sizeof(*values) + 1);
+    assert_non_null(values);
+    void *memory = open_at(f, buffer, place, FERRY_UPDATE, offset, count, &scope);
+    place_read(f, place, values, memory, count * sizeof(*values));
+    for (size_t i = 0; i < count; i++)
+        values[i] += amount;
+    place_write(f, place, memory, values, count * sizeof(*values));
+    OK(ferry_scope_close(&scope));
+    free(values);
+}
+
+static void
+expect_values(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first, int step)
+{
+    ferry_scope scope;
+    count = count_of(buffer, offset, count);
+    int32_t *values = malloc(count * sizeof(*values) + 1);
+    assert_non_null(values);
+    void *memory = open_at(f, buffer, place, FERRY_READ, offset, count, &scope);
+    place_read(f, place, values, memory, count * sizeof(*values));
+    OK(ferry_scope_close(&scope));
+    for (size_t i = 0; i < count; i++)
+        if (values[i] != (int32_t)(offset + i) * step + first)
+            fail_msg("element %zu at place %d is %d instead of %d", offset + i, place, values[i], (int32_t)(offset + i) * step + first);
+    free(values);
+}
+
+void
+expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first)
+{
+    expect_values(f, buffer, place, offset, count, first, 1);
+}
+
+void
+expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int value)
+{
+    expect_values(f, buffer, place, offset, count, value, 0);
+}
+
+/* -- what moved ------------------------------------------------------------------------------------ */
+
+ferry_transfer_stats
+moved(fixture *f)
+{
+    ferry_transfer_stats stats;
+    OK(ferry_context_transfer_stats(f->context, &stats));
+    return stats;
+}
+
+void
+expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload, uint64_t download)
+{
+    ferry_transfer_stats now = moved(f);
+    assert_int_equal(now.upload.bytes - before->upload.bytes, f->coherent ? 0 : upload);
+    assert_int_equal(now.download.bytes - before->download.bytes, f->coherent ? 0 : download);
+}
+
+void
+expect_copies(fixture *f, const ferry_transfer_stats *before, uint64_t upload, uint64_t download)
+{
+    ferry_transfer_stats now = moved(f);
+    assert_int_equal(now.upload.copies - before->upload.copies, f->coherent ? 0 : upload);
+    assert_int_equal(now.download.copies - before->download.copies, f->coherent ? 0 : download);
+}
+
+uint64_t
+crossing(const ferry_transfer_stats *stats)
+{
+    return stats->upload.bytes + stats->download.bytes + stats->peer.bytes;
+}
+
+/* -- sameness -------------------------------------------------------------------------------------- */
+
+snapshot
+take_snapshot(ferry_buffer *buffer)
+{
+    snapshot out;
+    memset(&out, 0, sizeof(out));
+    OK(ferry_buffer_info_get(buffer, &out.info));
+    ferry_buffer_describe(buffer, out.text, sizeof(out.text));
+    return out;
+}
+
+void
+expect_unchanged(ferry_buffer *buffer, const snapshot *before)
+{
+    snapshot now = take_snapshot(buffer);
+    assert_string_equal(now.text, before->text);
+    assert_int_equal(now.info.count, before->info.count);
+    assert_int_equal(now.info.state, before->info.state);
+    assert_int_equal(now.info.places_with_copy, before->info.places_with_copy);
+    assert_int_equal(now.info.places_current, before->info.places_current);
+    assert_int_equal(now.info.scopes, before->info.scopes);
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+uint64_t
+random_next(uint64_t *seed)
+{
+    uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+size_t
+random_below(uint64_t *seed, size_t limit)
+{
+    return limit ? (size_t)(random_next(seed) % limit) : 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_CUDA_FIXTURE_H
+#define FERRY_TEST_CUDA_FIXTURE_H
+
+/* CUDA devices over fakecuda, for the tests of the loader and of the device. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <ferry/buffer.h>
+
+#include "src/device/cuda_device.h"
+#include "tests/support/fakecuda.h"
+
+#define KIBIBYTE ((size_t)1 << 10)
+
+/* Builds of fakecuda that imitate drivers of CUDA 13, of 12.8 and of 9, each with its own devices. */
+static const char *const library_names[] = {
+    FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so",
+    FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_12.so",
+    FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_old.so",
+};
+enum { NEW, MIDDLE, OLD, BUILDS };
+
+static struct build {
+    struct fakecuda fake;
+    struct ferryi_cuda_driver driver;
+} builds[BUILDS];
+
+static const struct ferryi_device_config config;
+
+static struct fakecuda *const fake = &builds[NEW].fake;
+
+#define OK(call) assert_ok((call), #call)
+
+static inline void
+assert_ok(ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+static inline void
+assert_says(const char *part)
+{
+    if (!strstr(ferry_last_error(), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
+}
+
+static inline ferryi_device *
+open_build(int build, int ordinal)
+{
+    ferryi_device *device = NULL;
+    OK(ferryi_cuda_open_on(&builds[build].driver, ordinal, &config, &device));
+    return device;
+}
+
+static inline void
+close_device(ferryi_device *device)
+{
+    device->ops->close(device);
+}
+
+static inline int
+load_builds(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUILDS; i++) {
+        if (!fakecuda_find(library_names[i], &builds[i].fake))
+            return -1;
+        if (ferryi_cuda_driver_load(library_names[i], &builds[i].driver) != FERRY_OK)
+            return -1;
+    }
+    return 0;
+}
+
+static inline int
+clear_faults(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        builds[i].fake.fakecuda_fail_none();
+    return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
+}
+
+/* Each program: two devices per build, and the process's own driver is the newest build. */
+static inline void
+name_fakecuda(void)
+{
+    setenv("FERRY_CUDA_LIBRARY", library_names[NEW], 1);
+    setenv("FAKECUDA_DEVICES", "2", 1);
+}
+
+#define CUDA_TEST(name) cmocka_unit_test_teardown(name, clear_faults)
+
+#endif

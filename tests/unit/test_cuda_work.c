@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* The work of the CUDA device, over fakecuda: what the contract suite cannot see from outside. */
+#include "tests/unit/cuda_fixture.h"
+
+/* -- managed memory through both generations of calls -- */
+
+static void
+check_generation(int build, const char *prefetch, const char *advise)
+{
+    struct fakecuda *here = &builds[build].fake;
+    ferryi_device *device = open_build(build, 0), *other = open_build(build, 1);
+    void *memory, *stream;
+    uint64_t prefetches = here->fakecuda_calls_of(prefetch), advices = here->fakecuda_calls_of(advise);
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 4096, &memory));
+    OK(device->ops->stream_create(device, &stream));
+
+    OK(device->ops->prefetch(device, memory, 4096, other, stream));
+    assert_int_equal(here->fakecuda_last_location(), 1);
+    OK(device->ops->prefetch(device, memory, 4096, NULL, stream));
+    assert_int_equal(here->fakecuda_last_location(), -1);
+    OK(device->ops->prefetch(device, memory, 4096, device, stream));
+    assert_int_equal(here->fakecuda_last_location(), 0);
+    OK(device->ops->advise(device, memory, 4096, FERRY_ADVISE_PREFERRED_LOCATION, other));
+    assert_int_equal(here->fakecuda_last_location(), 1);
+    OK(device->ops->advise(device, memory, 4096, FERRY_ADVISE_ACCESSED_BY, NULL));
+    assert_int_equal(here->fakecuda_last_location(), -1);
+    OK(device->ops->prefetch(device, memory, 0, other, stream));
+    OK(device->ops->advise(device, memory, 0, FERRY_ADVISE_ACCESSED_BY, other));
+    assert_int_equal(here->fakecuda_last_location(), -1);
+    assert_int_equal(here->fakecuda_calls_of(prefetch), prefetches + 3);
+    assert_int_equal(here->fakecuda_calls_of(advise), advices + 2);
+
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_MANAGED, memory));
+    close_device(device);
+    close_device(other);
+}
+
+static void
+test_prefetch_by_location(void **state)
+{
+    (void)state;
+    check_generation(NEW, "cuMemPrefetchAsync_v2", "cuMemAdvise_v2");
+}
+
+static void
+test_prefetch_by_ordinal(void **state)
+{
+    (void)state;
+    check_generation(OLD, "cuMemPrefetchAsync", "cuMemAdvise");
+}
+
+/* -- batches -- */
+
+enum { BATCH = 1000 };
+
+static void
+check_batch(int build, const char *call, uint64_t expected_calls, void *stream_wanted)
+{
+    struct fakecuda *here = &builds[build].fake;
+    ferryi_device *device = open_build(build, 0);
+    struct ferryi_copy *copies = calloc(BATCH + 1, sizeof(*copies));
+    char *memory;
+    int *pinned, *back;
+    void *stream = stream_wanted;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 2 * BATCH * sizeof(int), (void **)&memory));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, BATCH * sizeof(int), (void **)&pinned));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, BATCH * sizeof(int), (void **)&back));
+    if (!stream)
+        OK(device->ops->stream_create(device, &stream));
+    for (int i = 0; i < BATCH; i++) {
+        pinned[i] = i + 1;
+        /* One of no bytes in the middle. */
+        copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int), FERRY_DIRECTION_UPLOAD};
+    }
+    uint64_t calls = here->fakecuda_calls_of(call);
+    OK(device->ops->copy_batch(device, copies, BATCH + 1, stream));
+    assert_int_equal(here->fakecuda_calls_of(call) - calls, expected_calls);
+    OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD},
+                            stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_memory_equal(pinned, back, BATCH * sizeof(int));
+    OK(device->ops->copy_batch(device, copies, 0, stream));
+    OK(device->ops->copy_batch(device, &copies[500], 1, stream));
+
+    if (!stream_wanted)
+        OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, back));
+    free(copies);
+    close_device(device);
+}
+
+static void
+test_batch_is_one_call(void **state)
+{
+    (void)state;
+    check_batch(NEW, "cuMemcpyBatchAsync_v2", 1, NULL);
+    check_batch(NEW, "cuMemcpyBatchAsync_v2", 1, (void *)2);
+    check_batch(MIDDLE, "cuMemcpyBatchAsync", 1, NULL);
+}
+
+/* The driver takes none on the legacy stream; it works all the same. */
+static void
+test_batch_on_the_legacy_stream(void **state)
+{
+    (void)state;
+    check_batch(NEW, "cuMemcpyBatchAsync_v2", 0, (void *)1);
+    check_batch(NEW, "cuMemcpyHtoDAsync_v2", BATCH, (void *)1);
+}
+
+static void
+test_batch_without_the_group(void **state)
+{
+    ferryi_device *device = open_build(OLD, 0);
+    (void)state;
+    assert_int_equal(device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)2), FERRY_ERROR_UNSUPPORTED);
+    assert_says("cuMemcpyBatchAsync");
+    close_device(device);
+}
+
+/* -- peers -- */
+
+static void
+test_peer_access_is_asked_for_once(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0), *peer = open_build(NEW, 1);
+    char *source, *target, *pinned;
+    void *stream, *peer_stream;
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&target));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned));
+    OK(peer->ops->memory_alloc(peer, FERRY_MEMORY_DEVICE, 64, (void **)&source));
+    OK(device->ops->stream_create(device, &stream));
+    OK(peer->ops->stream_create(peer, &peer_stream));
+    OK(peer->ops->fill(peer, source, 0x5a, 1, 64, peer_stream));
+    OK(peer->ops->stream_synchronize(peer, peer_stream));
+    assert_int_equal(fake->fakecuda_peers(0), 0);
+    uint64_t asked = fake->fakecuda_calls_of("cuCtxEnablePeerAccess");
+    OK(device->ops->copy_peer(device, target, peer, source, 64, stream));
+    OK(device->ops->copy_peer(device, target, peer, source, 64, stream));
+    assert_int_equal(fake->fakecuda_calls_of("cuCtxEnablePeerAccess"), asked + 1);
+    assert_int_equal(fake->fakecuda_peers(0), 1 << 1);
+    OK(device->ops->copy_download(device, pinned, target, 64, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(pinned[63], 0x5a);
+    /* Memory of the wrong device is refused before anything moves. */
+    assert_int_equal(device->ops->copy_device(device, target, source, 64, stream), FERRY_ERROR_DEVICE);
+    OK(device->ops->stream_destroy(device, stream));
+    OK(peer->ops->stream_destroy(peer, peer_stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    OK(peer->ops->memory_free(peer, FERRY_MEMORY_DEVICE, source));
+    close_device(device);
+    close_device(peer);
+}
+
+/* -- capture -- */
+
+/* Calls that are no stream work neither fail nor spoil a capture that goes on in this thread or another. */
+static void
+test_calls_aside_leave_captures_alone(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    void *captured, *stream, *event, *memory, *module;
+    static const char image[] = ".version 8.0\n.entry nothing() {}\n";
+    bool answer = false;
+    int nodes = 0;
+    (void)state;
+    OK(device->ops->stream_create(device, &captured));
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->event_create(device, &event));
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    OK(device->ops->stream_is_capturing(device, captured, &answer));
+    assert_true(answer);
+    OK(device->ops->stream_is_capturing(device, stream, &answer));
+    assert_false(answer);
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory));
+    OK(device->ops->fill(device, memory, 0, 1, 64, stream));
+    OK(device->ops->event_record(device, event, stream));
+    OK(device->ops->event_synchronize(device, event));
+    OK(device->ops->event_query(device, event, &answer));
+    assert_true(answer);
+    OK(device->ops->stream_synchronize(device, stream));
+    OK(device->ops->code_load(device, image, sizeof(image), &module));
+    OK(device->ops->code_unload(device, module));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+
+    /* What waits for a captured stream is refused. */
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    assert_int_equal(device->ops->stream_synchronize(device, captured), FERRY_ERROR_UNSUPPORTED);
+    OK(device->ops->stream_is_capturing(device, captured, &answer));
+    assert_true(answer);
+    assert_int_not_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    OK(device->ops->event_destroy(device, event));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->stream_destroy(device, captured));
+    close_device(device);
+}
+
+/* While a blocking stream is captured, any use of the legacy stream would spoil it: it answers as if captured too. */
+static void
+test_legacy_stream_beside_a_capture(void **state)
+{
+    const struct ferryi_cuda_driver *driver = &builds[NEW].driver;
+    ferryi_device *device = open_build(NEW, 0);
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferryi_cu_stream blocking;
+    bool answer = false;
+    int nodes;
+    (void)state;
+    OK(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
+    assert_int_equal(driver->cuStreamCreate(&blocking, 0), FERRYI_CUDA_SUCCESS);
+    ferryi_cuda_leave(cuda, &entry);
+    assert_int_equal(fake->fakecuda_begin_capture(blocking, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    OK(device->ops->stream_is_capturing(device, NULL, &answer));
+    assert_true(answer);
+    assert_int_equal(fake->fakecuda_end_capture(blocking, &nodes), 0);
+    OK(device->ops->stream_is_capturing(device, NULL, &answer));
+    assert_false(answer);
+    OK(device->ops->stream_destroy(device, blocking));
+    close_device(device);
+}
+
+/* -- code -- */
+
+static void
+add_all(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    int *target = *(int **)parameters[0];
+    int increment = *(int *)parameters[1];
+    for (unsigned i = 0; i < grid[0] * block[0]; i++)
+        target[i] += increment;
+}
+
+static void
+crash(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)parameters, (void)grid, (void)block;
+    fake->fakecuda_fault(FERRYI_CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static const char ptx[] =
+    ".version 8.0\n.visible .entry add_all(\n.param .u64 a, .param .u32 b)\n{}\n.entry crash() {}\n"
+    ".entry unknown(){}\n";
+
+static void
+test_launch(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    void *module, *function, *stream;
+    int *memory, *pinned, increment = 5;
+    (void)state;
+    fake->fakecuda_register_kernel("add_all", add_all, 2, (size_t[]){sizeof(int *), sizeof(int)});
+    OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
+    OK(device->ops->code_function(device, module, "add_all", &function));
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 256, (void **)&memory));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 256, (void **)&pinned));
+    OK(device->ops->fill(device, memory, 1, 4, 64, stream));
+    struct ferryi_launch launch = {function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
+    OK(device->ops->launch(device, &launch, stream));
+    increment = 100; /* the values are those of the launch */
+    OK(device->ops->copy_download(device, pinned, memory, 256, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(pinned[i], 6);
+
+    /* More shared memory is opted into, and the limit never falls. */
+    uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
+    launch.grid.shared_bytes = 48 << 10;
+    OK(device->ops->launch(device, &launch, stream));
+    assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised);
+    launch.grid.shared_bytes = 96 << 10;
+    OK(device->ops->launch(device, &launch, stream));
+    launch.grid.shared_bytes = 64 << 10;
+    OK(device->ops->launch(device, &launch, stream));
+    assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised + 1);
+    launch.grid.shared_bytes = 300 << 10;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
+    assert_says("allow 307200 bytes of shared memory on cuda:0: cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE");
+    launch.grid.shared_bytes = 0;
+    launch.grid.threads[0] = 2048;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
+    assert_says("launch 2x1x1 blocks of 2048x1x1 threads on cuda:0: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE");
+
+    OK(device->ops->code_function(device, module, "unknown", &function));
+    assert_int_equal(device->ops->code_function(device, module, "absent", &function), FERRY_ERROR_DEVICE);
+    assert_says("find the kernel absent in code on cuda:0: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND");
+    OK(device->ops->stream_synchronize(device, stream));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    OK(device->ops->code_unload(device, module));
+    close_device(device);
+}
+
+static void
+test_crashing_kernel_loses_the_device(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    void *module, *function;
+    (void)state;
+    fake->fakecuda_register_kernel("crash", crash, 0, NULL);
+    OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
+    OK(device->ops->code_function(device, module, "crash", &function));
+    OK(device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, (void *)2));
+    assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
+    assert_says("wait for all work of cuda:0: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED");
+    close_device(device);
+}
+
+static void
+test_bad_images(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    void *module = NULL;
+    static const char no_entry[] = ".version 8.0\n", cubin[] = "\x7f"
+                                                               "ELFxxxx";
+    (void)state;
+    assert_int_equal(device->ops->code_load(device, no_entry, sizeof(no_entry), &module), FERRY_ERROR_DEVICE);
+    assert_says("cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
+    assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module), FERRY_ERROR_UNSUPPORTED);
+    /* The text without its NUL is not shown to the driver, which would read on. */
+    uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
+    assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module), FERRY_ERROR_DEVICE);
+    assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads);
+    assert_null(module);
+    close_device(device);
+}
+
+/* -- fakecuda itself: what other tests count on -- */
+
+/* Memory that is not page-locked is noticed, and copied as the driver does it: the source may change right after. */
+static void
+test_pageable_copies_are_counted(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    int source = 7, target = 0, *pinned;
+    void *memory, *stream;
+    (void)state;
+    uint64_t before = fake->fakecuda_pageable_copies();
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned));
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->copy_upload(device, memory, &source, sizeof(source), stream));
+    source = 8;
+    OK(device->ops->copy_download(device, &target, memory, sizeof(target), stream));
+    assert_int_equal(target, 7);
+    assert_int_equal(fake->fakecuda_pageable_copies(), before + 2);
+    OK(device->ops->host_register(device, &source, sizeof(source)));
+    OK(device->ops->copy_upload(device, memory, &source, sizeof(source), stream));
+    OK(device->ops->copy_download(device, pinned, memory, sizeof(*pinned), stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(*pinned, 8);
+    assert_int_equal(fake->fakecuda_pageable_copies(), before + 2);
+    OK(device->ops->host_unregister(device, &source));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    close_device(device);
+}
+
+static void
+test_live_things_are_counted(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    struct fakecuda_live before = fake->fakecuda_live();
+    void *memory, *stream, *again, *event, *module;
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, &memory));
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->event_create(device, &event));
+    OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
+    struct fakecuda_live now = fake->fakecuda_live();
+    assert_int_equal(now.allocations, before.allocations + 1);
+    assert_int_equal(now.streams, before.streams + 1);
+    assert_int_equal(now.events, before.events + 1);
+    assert_int_equal(now.modules, before.modules + 1);
+    OK(device->ops->stream_destroy(device, stream));
+    /* The address comes back at once. */
+    OK(device->ops->stream_create(device, &again));
+    assert_ptr_equal(again, stream);
+    OK(device->ops->stream_destroy(device, again));
+    assert_int_equal(device->ops->stream_synchronize(device, again), FERRY_ERROR_DEVICE);
+    OK(device->ops->event_destroy(device, event));
+    OK(device->ops->code_unload(device, module));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, memory));
+    now = fake->fakecuda_live();
+    assert_memory_equal(&now, &before, sizeof(now));
+    close_device(device);
+}
+
+/* In lazy mode a copy is done when somebody waits for it, and not before. */
+static void
+test_lazy_mode_waits_to_be_waited_for(void **state)
+{
+    (void)state;
+    assert_true(fake->fakecuda_set_mode("lazy"));
+    ferryi_device *device = open_build(NEW, 0);
+    int *pinned;
+    void *memory, *first, *second, *event;
+    assert_false(fake->fakecuda_set_mode("thread"));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned));
+    OK(device->ops->stream_create(device, &first));
+    OK(device->ops->stream_create(device, &second));
+    OK(device->ops->event_create(device, &event));
+    *pinned = 0;
+    OK(device->ops->fill(device, memory, 3, 4, 16, first));
+    OK(device->ops->event_record(device, event, first));
+    OK(device->ops->stream_wait(device, second, event));
+    OK(device->ops->copy_download(device, pinned, memory, 4, second));
+    OK(device->ops->event_synchronize(device, event));
+    ferryi_sleep_ns(2000000);
+    assert_int_equal(*pinned, 0);
+    OK(device->ops->stream_synchronize(device, second));
+    assert_int_equal(*pinned, 3);
+    /* The legacy stream and the per-thread one wait for each other. */
+    OK(device->ops->fill(device, memory, 4, 4, 16, (void *)2));
+    OK(device->ops->copy_download(device, pinned, memory, 4, NULL));
+    OK(device->ops->fill(device, memory, 5, 4, 16, (void *)2));
+    OK(device->ops->stream_synchronize(device, (void *)2));
+    assert_int_equal(*pinned, 4);
+    OK(device->ops->stream_destroy(device, first));
+    OK(device->ops->stream_destroy(device, second));
+    OK(device->ops->event_destroy(device, event));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    close_device(device);
+    assert_true(fake->fakecuda_set_mode("thread"));
+}
+
+/* -- odds and ends -- */
+
+static void
+test_no_bytes_make_no_call(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    (void)state;
+    uint64_t calls = fake->fakecuda_calls();
+    OK(device->ops->copy_upload(device, NULL, NULL, 0, NULL));
+    OK(device->ops->copy_download(device, NULL, NULL, 0, NULL));
+    OK(device->ops->copy_device(device, NULL, NULL, 0, NULL));
+    OK(device->ops->copy_peer(device, NULL, device, NULL, 0, NULL));
+    OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){.rows = 4}, NULL));
+    OK(device->ops->fill(device, NULL, 0, 4, 0, NULL));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, NULL));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, NULL));
+    assert_int_equal(fake->fakecuda_calls(), calls);
+    close_device(device);
+}
+
+static void *
+work_alone(void *argument)
+{
+    ferryi_device *device = argument;
+    ferry_status st = FERRY_OK;
+    int *pinned = NULL, *memory = NULL;
+    bool wrong = device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned) != FERRY_OK ||
+                 device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&memory) != FERRY_OK;
+    for (int round = 0; round < 50 && !wrong; round++) {
+        void *stream = (void *)2, *event;
+        FERRY_TRY(st, fail, device->ops->event_create(device, &event));
+        if (round % 2)
+            FERRY_TRY(st, fail, device->ops->stream_create(device, &stream));
+        FERRY_TRY(st, fail, device->ops->fill(device, memory, (uint32_t)round, 4, 16, stream));
+        FERRY_TRY(st, fail, device->ops->copy_download(device, pinned, memory, 64, stream));
+        FERRY_TRY(st, fail, device->ops->event_record(device, event, stream));
+        FERRY_TRY(st, fail, device->ops->event_synchronize(device, event));
+        wrong = pinned[15] != round;
+        FERRY_TRY(st, fail, device->ops->event_destroy(device, event));
+        if (round % 2)
+            FERRY_TRY(st, fail, device->ops->stream_destroy(device, stream));
+    }
+    FERRY_TRY(st, fail, device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+    FERRY_TRY(st, fail, device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+fail:
+    return st == FERRY_OK && !wrong ? NULL : argument;
+}
+
+static void
+test_many_threads(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    /* Streams of one device from several threads: each sees its own order, and per-thread streams are apart. */
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work_alone, device), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    close_device(device);
+}
+
+int
+main(void)
+{
+    name_fakecuda();
+    const struct CMUnitTest tests[] = {
+        CUDA_TEST(test_prefetch_by_location),
+        CUDA_TEST(test_prefetch_by_ordinal),
+        CUDA_TEST(test_batch_is_one_call),
+        CUDA_TEST(test_batch_on_the_legacy_stream),
+        CUDA_TEST(test_batch_without_the_group),
+        CUDA_TEST(test_peer_access_is_asked_for_once),
+        CUDA_TEST(test_calls_aside_leave_captures_alone),
+        CUDA_TEST(test_legacy_stream_beside_a_capture),
+        CUDA_TEST(test_launch),
+        CUDA_TEST(test_crashing_kernel_loses_the_device),
+        CUDA_TEST(test_bad_images),
+        CUDA_TEST(test_pageable_copies_are_counted),
+        CUDA_TEST(test_live_things_are_counted),
+        CUDA_TEST(test_lazy_mode_waits_to_be_waited_for),
+        CUDA_TEST(test_no_bytes_make_no_call),
+        CUDA_TEST(test_many_threads),
+    };
+    return cmocka_run_group_tests(tests, load_builds, NULL);
+}

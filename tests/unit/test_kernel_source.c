@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ferry/kernel.h>
+
+#include "src/kernel/kernel.h"
+#include "src/kernel/nvrtc.h"
+
+static const char add_source[] = "extern \"C\" __global__ void add(float *a, const float *b, size_t n)\n"
+                                 "{\n"
+                                 "    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;\n"
+                                 "    if (i < n)\n"
+                                 "        a[i] += b[i];\n"
+                                 "}\n";
+
+static bool
+have_nvrtc(void)
+{
+    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    return ferry_kernel_check(&source, 0) != FERRY_ERROR_UNSUPPORTED;
+}
+
+#define NEEDS_NVRTC()                                                   \
+    do {                                                                \
+        if (!have_nvrtc()) {                                            \
+            print_message("skipped: %s\n", ferry_last_error());         \
+            skip();                                                     \
+        }                                                               \
+    } while (0)
+
+static void
+assert_says(const char *part)
+{
+    if (!strstr(ferry_last_error(), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
+}
+
+static ferry_element
+make_struct(const char *name, const ferry_field *fields, size_t count, size_t bytes, const char *declaration)
+{
+    ferry_element element = {.name = name, .c_type = name, .bytes = bytes, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = fields,
+                             .field_count = count, .cuda_declaration = declaration};
+    element.identity = ferry_element_identity(&element);
+    assert_true(element.identity != 0);
+    return element;
+}
+
+static void
+test_good_source_compiles(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, 90), FERRY_OK);
+    const char *options[] = {"-use_fast_math", "--std=c++14"};
+    source.options = options;
+    source.option_count = 2;
+    assert_int_equal(ferry_kernel_check(&source, 90), FERRY_OK);
+}
+
+static void
+test_bad_source_shows_the_compilers_words(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    const ferry_kernel_source source = {.name = "wrong",
+                                        .cuda_source = "extern \"C\" __global__ void wrong(float *a)\n{\n    a[0] = nothing_such;\n}\n"};
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    assert_says("wrong");
+    assert_says("nothing_such");
+    assert_says("wrong.cu(3)");
+    assert_says("NVRTC_ERROR_COMPILATION");
+}
+
+static void
+test_bad_options_are_named(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    const char *options[] = {"--no-such-option"};
+    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source, .options = options, .option_count = 1};
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    assert_says("no-such-option");
+}
+
+struct lines {
+    bool broken, tail_seen;
+};
+
+static void
+on_log(ferry_log_level level, const char *message, void *user)
+{
+    struct lines *lines = user;
+    (void)level;
+    lines->broken |= strchr(message, '\n') != NULL;
+    lines->tail_seen |= strstr(message, "missing_90") != NULL;
+}
+
+/* The sentence holds the beginning of a long log; the log callback gets it whole, line by line. */
+static void
+test_long_logs_go_whole_to_the_log(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    char text[16000], *end = text;
+    for (int i = 0; i < 200; i++)
+        end += sprintf(end, "__device__ int v%d = missing_%d;\n", i, i);
+    struct lines lines = {0};
+    const struct ferryi_log log = {on_log, &lines};
+    struct ferryi_nvrtc_source source = {.name = "long", .text = text, .architecture = 90};
+    struct ferryi_nvrtc_image image;
+    assert_int_equal(ferryi_nvrtc_compile(&source, &log, &image), FERRY_ERROR_COMPILE);
+    assert_says("missing_0");
+    assert_null(strstr(ferry_last_error(), "missing_90"));
+    assert_true(lines.tail_seen);
+    assert_false(lines.broken);
+}
+
+/* Code for the very architecture where the compiler can make it, else PTX that the driver translates. */
+static void
+test_which_image_comes_out(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    struct ferryi_nvrtc_source source = {.name = "add", .text = add_source, .architecture = 90};
+    struct ferryi_nvrtc_image image;
+    assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
+    assert_memory_equal(image.bytes, "\x7f" "ELF", 4);
+    free(image.bytes);
+    source.portable = true;
+    assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
+    assert_non_null(strstr(image.bytes, ".entry add"));
+    assert_non_null(strstr(image.bytes, "sm_90"));
+    assert_int_equal(((char *)image.bytes)[image.size - 1], 0);
+    free(image.bytes);
+    source.portable = false;
+    source.architecture = 999;
+    assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
+    assert_non_null(strstr(image.bytes, ".entry add"));
+    free(image.bytes);
+    source.architecture = 20;
+    assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_ERROR_UNSUPPORTED);
+    assert_says("2.0");
+    const char *options[] = {"--gpu-architecture=compute_80"};
+    source = (struct ferryi_nvrtc_source){.name = "add", .text = add_source, .architecture = 90, .options = options, .option_count = 1};
+    assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
+    assert_non_null(strstr(image.bytes, "sm_80"));
+    free(image.bytes);
+}
+
+static void
+test_struct_declarations_come_first_and_once(void **state)
+{
+    (void)state;
+    const ferry_field fields[] = {{"x", FERRY_KIND_FLOAT, 32, 0, 1}, {"y", FERRY_KIND_FLOAT, 32, 4, 1}};
+    ferry_element pair = make_struct("pair", fields, 2, 8, "struct pair { float x, y; };");
+    ferry_element one = make_struct("one", fields, 1, 4, "struct one { float x; };");
+    ferry_parameter parameters[] = {{&pair, FERRY_READ}, {&one, FERRY_UPDATE}, {&pair, FERRY_UPDATE}, {NULL, 0}};
+    ferry_kernel_source source = {.name = "swap", .parameters = parameters, .parameter_count = 4,
+                                  .cuda_source = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
+                                                 "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
+    ferry_parameter *interned;
+    char *text;
+    assert_int_equal(ferryi_kernel_copy_parameters(&source, &interned), FERRY_OK);
+    assert_int_equal(ferryi_kernel_make_text(source.cuda_source, interned, 4, &text), FERRY_OK);
+    char *at_pair = strstr(text, "struct pair {"), *at_one = strstr(text, "struct one {"), *at_kernel = strstr(text, "extern");
+    assert_true(at_pair && at_one && at_kernel && at_pair < at_one && at_one < at_kernel);
+    assert_null(strstr(at_pair + 1, "struct pair {"));
+    free(text);
+    free(interned);
+
+    NEEDS_NVRTC();
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
+    /* Lines are counted as the author does. */
+    source.cuda_source = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    assert_says("swap.cu(3)");
+    /* Without the signature the struct is unknown. */
+    source.parameter_count = 0;
+    source.cuda_source = "extern \"C\" __global__ void swap(const pair *a) {}\n";
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+}
+
+static void
+test_a_missing_nvrtc_is_unsupported(void **state)
+{
+    (void)state;
+    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    bool had = have_nvrtc();
+    setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_says("/nonexistent/libnvrtc.so");
+    /* A library that is something else. */
+    setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
+    unsetenv("FERRY_NVRTC_LIBRARY");
+    assert_int_equal(ferry_kernel_check(&source, 0), had ? FERRY_OK : FERRY_ERROR_UNSUPPORTED);
+}
+
+static void
+test_malformed_descriptions_are_refused(void **state)
+{
+    (void)state;
+    ferry_kernel_source source = {.cuda_source = add_source};
+    assert_int_equal(ferry_kernel_check(NULL, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.name = "";
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.name = "add";
+    assert_int_equal(ferry_kernel_check(&source, -1), FERRY_ERROR_INVALID_ARGUMENT);
+    source.parameter_count = 1;
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_parameter parameter = {NULL, FERRY_READ};
+    source.parameters = &parameter;
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("parameter 0");
+    parameter = (ferry_parameter){ferry_size_element(), (ferry_access)9};
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_element malformed = {.name = "odd", .bytes = 3, .align = 2, .kind = FERRY_KIND_INT, .bits = 24};
+    parameter = (ferry_parameter){&malformed, FERRY_READ};
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.parameter_count = 0;
+    source.option_count = 1;
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.option_count = 0;
+    source.image_bytes = 5;
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.image_bytes = 0;
+    source.cuda_source = NULL;
+    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_source_compiles),
+        cmocka_unit_test(test_bad_source_shows_the_compilers_words),
+        cmocka_unit_test(test_bad_options_are_named),
+        cmocka_unit_test(test_long_logs_go_whole_to_the_log),
+        cmocka_unit_test(test_which_image_comes_out),
+        cmocka_unit_test(test_struct_declarations_come_first_and_once),
+        cmocka_unit_test(test_a_missing_nvrtc_is_unsupported),
+        cmocka_unit_test(test_malformed_descriptions_are_refused),
+    };
+    return cmocka_run_group_tests_name("kernel_source", tests, NULL, NULL);
+}

@@ -1,0 +1,876 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ferry/buffer.h>
+#include <ferry/context.h>
+#include <ferry/kernel.h>
+#include <ferry/stream.h>
+
+#include "src/base/base.h"
+#include "src/device/cuda_abi.h"
+#include "tests/support/fakecuda.h"
+#include "tests/support/fault.h"
+#include "tests/support/lazy.h"
+
+#define COUNT 1000
+
+static ferry_element float_element = {.name = "float", .c_type = "float", .bytes = 4, .align = 4, .kind = FERRY_KIND_FLOAT, .bits = 32};
+static ferry_element int_element = {.name = "int", .c_type = "int32_t", .bytes = 4, .align = 4, .kind = FERRY_KIND_INT, .bits = 32};
+
+#define OK(call) assert_ok((call), #call)
+
+static void
+assert_ok(ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+static void
+assert_says(const char *part)
+{
+    if (!strstr(ferry_last_error(), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
+}
+
+static ferry_context *
+open_context(const char *devices)
+{
+    ferry_context_options options = {.devices = devices};
+    ferry_context *context;
+    OK(ferry_context_create(&options, &context));
+    return context;
+}
+
+static ferry_buffer *
+make_buffer(ferry_context *context, const float *values, size_t count)
+{
+    ferry_buffer *buffer;
+    if (values)
+        OK(ferry_buffer_create_from(context, &float_element, values, count, NULL, &buffer));
+    else
+        OK(ferry_buffer_create(context, &float_element, count, NULL, &buffer));
+    return buffer;
+}
+
+static ferry_argument
+whole(ferry_buffer *buffer)
+{
+    return ferry_buffer_argument(buffer, &float_element, 0, FERRY_REST);
+}
+
+static ferry_transfer_stats
+stats(ferry_context *context)
+{
+    ferry_transfer_stats s;
+    OK(ferry_context_transfer_stats(context, &s));
+    return s;
+}
+
+/* -- bodies ---------------------------------------------------------------------------------------- */
+
+/* c = a + b */
+static ferry_status
+add_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    size_t count;
+    const float *a = ferry_call_array(call, &float_element, 0, NULL), *b = ferry_call_array(call, &float_element, 1, NULL);
+    float *c = ferry_call_array(call, &float_element, 2, &count);
+    for (size_t i = 0; i < count; i++)
+        c[i] = a[i] + b[i];
+    return FERRY_OK;
+}
+
+/* a = a * value, and how often it ran */
+static ferry_status
+scale_body(const ferry_call *call, void *user)
+{
+    size_t count;
+    float *a = ferry_call_array(call, &float_element, 0, &count);
+    const float *value = ferry_call_value(call, &float_element, 1, NULL);
+    if (user)
+        *(int *)user += 1;
+    for (size_t i = 0; i < count; i++)
+        a[i] *= *value;
+    return FERRY_OK;
+}
+
+static ferry_status
+failing_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    size_t count;
+    float *a = ferry_call_array(call, &float_element, 0, &count);
+    for (size_t i = 0; i < count; i++)
+        a[i] = -1;
+    ferry_call_fail(call, "the matrix is singular");
+    return FERRY_ERROR_INVALID_STATE;
+}
+
+static const ferry_parameter add_parameters[] = {{&float_element, FERRY_READ}, {&float_element, FERRY_READ}, {&float_element, FERRY_OVERWRITE}};
+static const ferry_parameter scale_parameters[] = {{&float_element, FERRY_UPDATE}, {&float_element, 0}};
+
+static ferry_kernel *
+make_kernel(ferry_context *context, const char *name, ferry_host_body *body, void *user, const ferry_parameter *parameters, size_t count)
+{
+    ferry_kernel_source source = {.name = name, .host_body = body, .user = user, .parameters = parameters, .parameter_count = count};
+    ferry_kernel *kernel;
+    OK(ferry_kernel_create(context, &source, &kernel));
+    return kernel;
+}
+
+static void
+assert_holds(ferry_buffer *buffer, float (*expected)(size_t i))
+{
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_open_host(buffer, &float_element, FERRY_READ, 0, FERRY_REST, &scope, &memory));
+    for (size_t i = 0; i < ferry_buffer_count(buffer); i++)
+        if (((float *)memory)[i] != expected(i))
+            fail_msg("element %zu is %g, not %g", i, ((float *)memory)[i], expected(i));
+    OK(ferry_scope_close(&scope));
+}
+
+static float values[COUNT];
+
+static float
+as_is(size_t i)
+{
+    return (float)i;
+}
+
+static float
+doubled(size_t i)
+{
+    return 2 * (float)i;
+}
+
+static float
+sixfold(size_t i)
+{
+    return 6 * (float)i;
+}
+
+/* Each test below runs over these; the lazy one does work only when somebody waits. */
+static const char *const all_devices[] = {"host", "emulated", "lazy"};
+#define FOR_EACH_DEVICE(device) \
+    for (size_t device##_ = 0; device##_ < 3; device##_++) \
+        for (const char *device = all_devices[device##_]; device; device = NULL)
+
+/* -- what a launch does ---------------------------------------------------------------------------- */
+
+static void
+test_vector_add_end_to_end(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        assert_holds(c, doubled);
+        assert_holds(a, as_is);
+        ferry_kernel_destroy(&add);
+        assert_null(add);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&c);
+        ferry_context_destroy(&context);
+    }
+}
+
+static void
+test_a_chain_moves_nothing_between(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        int runs = 0;
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *scale = make_kernel(context, "scale", scale_body, &runs, scale_parameters, 2);
+        float two = 2, three = 3;
+        ferry_argument first[] = {whole(a), ferry_element_value(&float_element, &two)};
+        ferry_argument second[] = {whole(a), ferry_element_value(&float_element, &three)};
+        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), first, 2));
+        ferry_transfer_stats before = stats(context);
+        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), second, 2));
+        ferry_transfer_stats after = stats(context);
+        assert_int_equal(after.upload.copies, before.upload.copies);
+        assert_int_equal(after.download.copies, before.download.copies);
+        assert_int_equal(after.device.copies + after.fill.copies, before.device.copies + before.fill.copies);
+        /* Nothing but the call of the body itself. */
+        assert_int_equal(after.device_calls - before.device_calls, 1);
+        assert_holds(a, sixfold);
+        assert_int_equal(runs, 2);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+static void
+test_reading_does_not_dirty_and_writing_does(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        assert_int_equal(ferry_buffer_state(a), FERRY_STATE_SYNCHRONIZED);
+        assert_int_equal(ferry_buffer_state(c), FERRY_STATE_DEVICE_ONLY);
+        /* OVERWRITE fetched nothing. */
+        if (strcmp(device, "host") != 0)
+            assert_int_equal(stats(context).upload.bytes, 2 * COUNT * sizeof(float));
+        assert_int_equal(stats(context).fill.copies, 0);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&c);
+        ferry_context_destroy(&context);
+    }
+}
+
+static void
+test_in_place_is_legal(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        assert_holds(a, doubled);
+        /* Parts that overlap: element i + 1 becomes the sum of i and i. */
+        arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
+        arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
+        float part[3];
+        OK(ferry_buffer_copy_to(a, &float_element, 10, part, 3));
+        assert_true(part[0] == 20 && part[1] == 40 && part[2] == 24);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+struct large {
+    double numbers[9];
+    size_t index;
+};
+
+static ferry_status
+values_body(const ferry_call *call, void *user)
+{
+    size_t bytes;
+    const struct large *large = ferry_call_value(call, NULL, 0, &bytes);
+    *(double *)user = bytes == sizeof(*large) && (uintptr_t)large % 64 == 0 ? large->numbers[large->index] : -1;
+    *(double *)user += (double)ferry_call_size(call, 1) + ferry_call_grid(call).blocks[0] + ferry_call_grid(call).threads[2];
+    return FERRY_OK;
+}
+
+/* Values are copied by the launch, large ones too, and keep their alignment. */
+static void
+test_values_are_copied(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{NULL, 0}, {NULL, 0}};
+    FOR_EACH_DEVICE(device) {
+        double result = 0;
+        ferry_context *context = open_context(device);
+        ferry_kernel *kernel = make_kernel(context, "values", values_body, &result, parameters, 2);
+        struct large large = {.index = 4};
+        large.numbers[4] = 500;
+        ferry_argument arguments[] = {ferry_struct_value(&large, sizeof(large), 64), ferry_size_value(20)};
+        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(300, 100), arguments, 2));
+        memset(&large, 0, sizeof(large));
+        ferry_kernel_destroy(&kernel);
+        OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+        assert_true(result == 500 + 20 + 3 + 1);
+        ferry_context_destroy(&context);
+    }
+}
+
+static ferry_status
+empty_body(const ferry_call *call, void *user)
+{
+    size_t count = 9;
+    *(bool *)user = ferry_call_array(call, &float_element, 0, &count) == NULL && count == 0;
+    return FERRY_OK;
+}
+
+static void
+test_empty_arrays_and_signatures(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    FOR_EACH_DEVICE(device) {
+        bool seen = false;
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *kernel = make_kernel(context, "empty", empty_body, &seen, parameters, 1);
+        ferry_argument argument = ferry_buffer_argument(a, &float_element, COUNT, FERRY_REST);
+        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(0, 0), &argument, 1));
+        OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+        assert_true(seen);
+        assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
+        ferry_kernel_destroy(&kernel);
+        kernel = make_kernel(context, "nothing", empty_body, &seen, NULL, 0);
+        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(0, 0), NULL, 0));
+        ferry_kernel_destroy(&kernel);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+static ferry_status
+sum_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    float sum = 0;
+    for (size_t i = 0; i < 19; i++)
+        sum += *(float *)ferry_call_array(call, &float_element, i, NULL);
+    *(float *)ferry_call_array(call, &float_element, 19, NULL) = sum;
+    return FERRY_OK;
+}
+
+static void
+test_many_arguments(void **state)
+{
+    (void)state;
+    ferry_parameter parameters[20];
+    ferry_argument arguments[20];
+    ferry_context *context = open_context("emulated");
+    ferry_buffer *a = make_buffer(context, values, COUNT);
+    for (size_t i = 0; i < 20; i++) {
+        parameters[i] = (ferry_parameter){&float_element, i < 19 ? FERRY_READ : FERRY_OVERWRITE};
+        arguments[i] = ferry_buffer_argument(a, &float_element, i, 1);
+    }
+    ferry_kernel *kernel = make_kernel(context, "sum", sum_body, NULL, parameters, 20);
+    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, 20));
+    float sum;
+    OK(ferry_buffer_copy_to(a, &float_element, 19, &sum, 1));
+    assert_true(sum == 18 * 19 / 2);
+    ferry_kernel_destroy(&kernel);
+    ferry_buffer_destroy(&a);
+    ferry_context_destroy(&context);
+}
+
+/* -- mistakes -------------------------------------------------------------------------------------- */
+
+static void
+refuse(ferry_kernel *kernel, ferry_status status, const char *says, const ferry_argument *arguments, size_t count)
+{
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, count), status);
+    assert_says(says);
+}
+
+static void
+test_wrong_arguments_move_nothing(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device), *other = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *stranger = make_buffer(other, values, COUNT), *ints;
+        OK(ferry_buffer_create(context, &int_element, COUNT, NULL, &ints));
+        float two = 2;
+        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+        ferry_argument value = ferry_element_value(&float_element, &two);
+        ferry_argument good[] = {whole(a), value, value};
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, and there is 1", good, 1);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, and there are 3", good, 3);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "NULL", NULL, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){value, value}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), whole(a)}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){whole(NULL), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0", (ferry_argument[]){ferry_buffer_argument(ints, &int_element, 0, 5), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0", (ferry_argument[]){whole(ints), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_struct_value(&two, 4, 4)}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), ferry_element_value(&float_element, NULL)}, 2);
+        refuse(scale, FERRY_ERROR_OUT_OF_RANGE, "argument 0",
+               (ferry_argument[]){ferry_buffer_argument(a, &float_element, 1, COUNT), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_CONTEXT, "argument 0", (ferry_argument[]){whole(stranger), value}, 2);
+        assert_int_equal(ferry_kernel_launch(NULL, NULL, ferry_grid_for(1, 0), good, 2), FERRY_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(ferry_kernel_launch(scale, ferry_context_stream(other, 1), ferry_grid_for(1, 0), good, 2),
+                         FERRY_ERROR_WRONG_CONTEXT);
+        assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
+        assert_int_equal(stats(context).upload.copies, 0);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&ints);
+        ferry_buffer_destroy(&stranger);
+        ferry_context_destroy(&context);
+        ferry_context_destroy(&other);
+    }
+}
+
+static void
+test_open_scopes_refuse_a_launch(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+        float two = 2;
+        ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
+        ferry_scope scope;
+        void *memory;
+        OK(ferry_buffer_open_host(a, &float_element, FERRY_READ, 5, 1, &scope, &memory));
+        assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2), FERRY_ERROR_BUSY);
+        OK(ferry_scope_close(&scope));
+        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2));
+        assert_holds(a, doubled);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+static void
+test_a_kernel_needs_a_body(void **state)
+{
+    (void)state;
+    ferry_context *context = open_context("emulated");
+    ferry_kernel *kernel = NULL;
+    ferry_kernel_source source = {.name = "none"};
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_create(NULL, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_create(context, NULL, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_null(kernel);
+    /* Source alone is no body for a device that loads no code; it is not even compiled. */
+    source.cuda_source = "this does not compile";
+    OK(ferry_kernel_create(context, &source, &kernel));
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_says("none");
+    ferry_kernel_destroy(&kernel);
+    ferry_context_destroy(&context);
+}
+
+/* -- failing bodies -------------------------------------------------------------------------------- */
+
+static void
+test_what_a_failing_body_writes_is_lost(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+        ferry_argument argument = ferry_buffer_argument(a, &float_element, 100, 50);
+        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
+        ferry_stream *stream = ferry_context_stream(context, 1);
+        assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_INVALID_STATE);
+        assert_says("solve");
+        assert_says("the matrix is singular");
+        /* Once. */
+        OK(ferry_stream_synchronize(stream));
+        float part[50];
+        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10), FERRY_ERROR_INVALID_STATE);
+        assert_says("the matrix is singular");
+        /* The rest is as it was, and writing anew ends the loss. */
+        OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50));
+        assert_true(part[0] == 150 && part[49] == 199);
+        OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50));
+        assert_holds(a, as_is);
+        ferry_kernel_destroy(&kernel);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* The failure is seen by whoever reads first, also when the body has not run yet when the read begins. */
+static void
+test_reading_at_once_sees_the_failure(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    for (int pinned = 0; pinned < 2; pinned++) {
+        FOR_EACH_DEVICE(device) {
+            ferry_context *context = open_context(device);
+            ferry_buffer_options options = {.memory = pinned ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
+            ferry_buffer *a, *b = make_buffer(context, values, COUNT);
+            if (pinned && strcmp(device, "host") == 0)
+                options.memory = FERRY_MEMORY_DEFAULT;
+            OK(ferry_buffer_create_from(context, &float_element, values, COUNT, &options, &a));
+            ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+            ferry_argument arguments[] = {whole(a), whole(b)};
+            float got[COUNT];
+            ferry_scope scope;
+            void *memory;
+            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
+            assert_int_equal(ferry_buffer_open_host(a, &float_element, FERRY_READ, 0, FERRY_REST, &scope, &memory),
+                             FERRY_ERROR_INVALID_STATE);
+            assert_says("the matrix is singular");
+            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[1], 1));
+            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT), FERRY_ERROR_INVALID_STATE);
+            assert_says("the matrix is singular");
+            ferry_kernel_destroy(&kernel);
+            ferry_buffer_destroy(&a);
+            ferry_buffer_destroy(&b);
+            ferry_context_destroy(&context);
+        }
+    }
+}
+
+/* What is computed from lost bytes is lost too; what is written anew is not. */
+static void
+test_failures_travel_with_the_data(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    FOR_EACH_DEVICE(device) {
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_kernel *solve = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
+        float got[COUNT];
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
+        /* Where the body runs in the launch the failure is known already. */
+        ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
+        assert_int_equal(status, strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
+        if (status == FERRY_OK) {
+            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT), FERRY_ERROR_INVALID_STATE);
+            assert_says("its input was lost");
+            assert_says("the matrix is singular");
+        }
+        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT));
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[2], 1));
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
+        assert_holds(c, doubled);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        ferry_kernel_destroy(&solve);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&c);
+        ferry_context_destroy(&context);
+    }
+}
+
+struct launcher {
+    ferry_context *context;
+    ferry_kernel *kernel;
+    ferry_buffer *buffer;
+    bool ok;
+};
+
+static void
+launch_often(void *user)
+{
+    struct launcher *l = user;
+    float two = 2, half = 0.5f;
+    ferry_stream *stream;
+    l->ok = ferry_stream_create(l->context, 1, &stream) == FERRY_OK;
+    for (int round = 0; l->ok && round < 100; round++) {
+        ferry_argument arguments[] = {whole(l->buffer), ferry_element_value(&float_element, round % 2 ? &half : &two)};
+        l->ok = ferry_kernel_launch(l->kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2) == FERRY_OK;
+    }
+    l->ok = l->ok && ferry_stream_synchronize(stream) == FERRY_OK;
+    ferry_stream_destroy(&stream);
+}
+
+static void
+test_threads_launch_one_kernel(void **state)
+{
+    (void)state;
+    ferry_context *context = open_context("emulated");
+    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    struct launcher launchers[4];
+    ferryi_thread threads[4];
+    for (int i = 0; i < 4; i++) {
+        launchers[i] = (struct launcher){context, scale, make_buffer(context, values, COUNT), false};
+        OK(ferryi_thread_start(&threads[i], "launch", launch_often, &launchers[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        ferryi_thread_join(threads[i]);
+        assert_true(launchers[i].ok);
+        assert_holds(launchers[i].buffer, as_is);
+        ferry_buffer_destroy(&launchers[i].buffer);
+    }
+    ferry_kernel_destroy(&scale);
+    ferry_context_destroy(&context);
+}
+
+/* A body outlives kernel, buffers and stream: it has its own copies, and finds nobody to tell. */
+static void
+test_everything_may_go_before_the_body_runs(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    for (int i = 0; i < 2; i++) {
+        ferry_context *context = open_context(i ? "lazy" : "emulated");
+        ferry_stream *stream;
+        OK(ferry_stream_create(context, 1, &stream));
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+        ferry_argument argument = whole(a);
+        OK(ferry_kernel_launch(kernel, stream, ferry_grid_for(1, 0), &argument, 1));
+        ferry_kernel_destroy(&kernel);
+        ferry_buffer_destroy(&a);
+        ferry_stream_destroy(&stream);
+        ferry_buffer *b = make_buffer(context, values, COUNT);
+        ferry_context *gone = context;
+        assert_holds(b, as_is);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&gone);
+    }
+}
+
+static void
+test_a_kernel_outlives_its_context(void **state)
+{
+    (void)state;
+    ferry_context *context = open_context("emulated");
+    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    ferry_context_destroy(&context);
+    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_INVALID_STATE);
+    ferry_kernel_destroy(&scale);
+}
+
+/* Whatever call fails, the launch either happened or changed nothing. */
+static void
+test_whatever_call_fails(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1;; nth++) {
+        int runs = 0;
+        ferry_context *context = open_context("fault");
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *scale = make_kernel(context, "scale", scale_body, &runs, scale_parameters, 2);
+        float two = 2;
+        ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
+        fault_arm(nth);
+        ferry_status status = ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2);
+        bool tripped = fault_tripped();
+        fault_disarm();
+        if (!tripped)
+            OK(status);
+        if (status != FERRY_OK)
+            assert_says("fault injected");
+        assert_holds(a, status == FERRY_OK ? doubled : as_is);
+        assert_int_equal(runs, status == FERRY_OK);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+        assert_int_equal(fault_live(), 0);
+        if (!tripped)
+            break;
+    }
+}
+
+static void
+test_two_devices_run_one_kernel(void **state)
+{
+    (void)state;
+    ferry_context *context = open_context("emulated:2");
+    ferry_buffer *buffers[2];
+    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    float two = 2, half = 0.5f;
+    for (int place = 1; place <= 2; place++) {
+        buffers[place - 1] = make_buffer(context, values, COUNT);
+        ferry_argument arguments[] = {whole(buffers[place - 1]), ferry_element_value(&float_element, &two)};
+        for (int round = 0; round < 50; round++) {
+            arguments[1] = ferry_element_value(&float_element, round % 2 ? &half : &two);
+            OK(ferry_kernel_launch(scale, ferry_context_stream(context, place), ferry_grid_for(COUNT, 0), arguments, 2));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_holds(buffers[i], as_is);
+        ferry_buffer_destroy(&buffers[i]);
+    }
+    /* Two devices: which one is meant must be said. */
+    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_kernel_destroy(&scale);
+    ferry_context_destroy(&context);
+}
+
+/* -- loaded code, over fakecuda -------------------------------------------------------------------- */
+
+static struct fakecuda fake;
+
+static void
+scale_code(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)grid, (void)block;
+    float *a = *(float **)parameters[0], value = *(float *)parameters[1];
+    for (size_t i = 0; i < COUNT; i++)
+        a[i] *= value;
+}
+
+static const char scale_image[] = ".version 8.0\n.target sm_80\n.visible .entry scale(.param .u64 a, .param .f32 v) { ret; }\n";
+static const char scale_source[] = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
+
+static ferry_context *
+open_fake(void)
+{
+    static const size_t sizes[] = {sizeof(void *), sizeof(float)};
+    fake.fakecuda_register_kernel("scale", scale_code, 2, sizes);
+    return open_context("cuda");
+}
+
+static void
+launch_scale(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *a)
+{
+    float two = 2;
+    ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
+    OK(ferry_kernel_launch(kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2));
+}
+
+static void
+test_an_image_is_loaded_and_launched(void **state)
+{
+    (void)state;
+    ferry_context *context = open_fake();
+    ferry_buffer *a = make_buffer(context, values, COUNT);
+    ferry_kernel_source source = {.name = "scale", .image = scale_image, .image_bytes = sizeof(scale_image),
+                                  .parameters = scale_parameters, .parameter_count = 2};
+    ferry_kernel *kernel;
+    OK(ferry_kernel_create(context, &source, &kernel));
+    assert_int_equal(fake.fakecuda_live().modules, 1);
+    launch_scale(kernel, NULL, a);
+    /* Nothing in flight any more: destroying it unloads the code. */
+    assert_holds(a, doubled);
+    OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+    ferry_kernel_destroy(&kernel);
+    assert_int_equal(fake.fakecuda_live().modules, 0);
+    ferry_buffer_destroy(&a);
+    ferry_context_destroy(&context);
+}
+
+/* Code that queued work may still run stays loaded, and goes at the next occasion. */
+static void
+test_code_in_flight_is_not_unloaded(void **state)
+{
+    (void)state;
+    assert_true(fake.fakecuda_set_mode("lazy"));
+    ferry_context *context = open_fake();
+    ferry_buffer *a = make_buffer(context, values, COUNT);
+    ferry_kernel_source source = {.name = "scale", .image = scale_image, .image_bytes = sizeof(scale_image),
+                                  .parameters = scale_parameters, .parameter_count = 2};
+    ferry_kernel *kernel, *other;
+    OK(ferry_kernel_create(context, &source, &kernel));
+    ferry_stream *stream;
+    OK(ferry_stream_create(context, 1, &stream));
+    launch_scale(kernel, stream, a);
+    ferry_kernel_destroy(&kernel);
+    assert_int_equal(fake.fakecuda_live().modules, 1);
+    assert_holds(a, doubled);
+    OK(ferry_kernel_create(context, &source, &other));
+    assert_int_equal(fake.fakecuda_live().modules, 1);
+    ferry_stream_destroy(&stream);
+    ferry_buffer_destroy(&a);
+    ferry_context_destroy(&context);
+    assert_int_equal(fake.fakecuda_live().modules, 0);
+    ferry_kernel_destroy(&other);
+    assert_true(fake.fakecuda_set_mode("thread"));
+}
+
+static void
+test_images_that_are_wrong(void **state)
+{
+    (void)state;
+    ferry_context *context = open_fake();
+    ferry_kernel *kernel = NULL;
+    ferry_kernel_source source = {.name = "scale", .image = "nonsense", .image_bytes = 9};
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
+    assert_says("create kernel \"scale\"");
+    source = (ferry_kernel_source){.name = "absent", .image = scale_image, .image_bytes = sizeof(scale_image)};
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
+    assert_says("absent");
+    assert_null(kernel);
+    assert_int_equal(fake.fakecuda_live().modules, 0);
+    /* A host body is none for a device whose memory the host cannot read. */
+    source = (ferry_kernel_source){.name = "host_only", .host_body = scale_body};
+    OK(ferry_kernel_create(context, &source, &kernel));
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_UNSUPPORTED);
+    ferry_kernel_destroy(&kernel);
+    ferry_context_destroy(&context);
+}
+
+static void
+test_source_is_compiled_at_creation(void **state)
+{
+    (void)state;
+    ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = scale_parameters, .parameter_count = 2};
+    if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
+        skip();
+    /* A device that is newer than the compiler gets PTX, which is what fakecuda reads. */
+    fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 99);
+    ferry_context *context = open_fake();
+    ferry_buffer *a = make_buffer(context, values, COUNT);
+    ferry_kernel *kernel = NULL;
+    OK(ferry_kernel_create(context, &source, &kernel));
+    launch_scale(kernel, NULL, a);
+    assert_holds(a, doubled);
+    ferry_kernel_destroy(&kernel);
+    source.cuda_source = "extern \"C\" __global__ void scale(float *a) { unknown(); }";
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_COMPILE);
+    assert_says("unknown");
+    setenv("FERRY_NVRTC_LIBRARY", "/nonexistent.so", 1);
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_UNSUPPORTED);
+    unsetenv("FERRY_NVRTC_LIBRARY");
+    ferry_buffer_destroy(&a);
+    ferry_context_destroy(&context);
+    fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
+}
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    float_element.identity = ferry_element_identity(&float_element);
+    int_element.identity = ferry_element_identity(&int_element);
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = (float)i;
+    lazy_register();
+    fault_register();
+    setenv("FERRY_CUDA_LIBRARY", FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so", 1);
+    return fakecuda_find(FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so", &fake) ? 0 : -1;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vector_add_end_to_end),
+        cmocka_unit_test(test_a_chain_moves_nothing_between),
+        cmocka_unit_test(test_reading_does_not_dirty_and_writing_does),
+        cmocka_unit_test(test_in_place_is_legal),
+        cmocka_unit_test(test_values_are_copied),
+        cmocka_unit_test(test_empty_arrays_and_signatures),
+        cmocka_unit_test(test_many_arguments),
+        cmocka_unit_test(test_wrong_arguments_move_nothing),
+        cmocka_unit_test(test_open_scopes_refuse_a_launch),
+        cmocka_unit_test(test_a_kernel_needs_a_body),
+        cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
+        cmocka_unit_test(test_reading_at_once_sees_the_failure),
+        cmocka_unit_test(test_failures_travel_with_the_data),
+        cmocka_unit_test(test_threads_launch_one_kernel),
+        cmocka_unit_test(test_everything_may_go_before_the_body_runs),
+        cmocka_unit_test(test_a_kernel_outlives_its_context),
+        cmocka_unit_test(test_whatever_call_fails),
+        cmocka_unit_test(test_two_devices_run_one_kernel),
+        cmocka_unit_test(test_an_image_is_loaded_and_launched),
+        cmocka_unit_test(test_code_in_flight_is_not_unloaded),
+        cmocka_unit_test(test_images_that_are_wrong),
+        cmocka_unit_test(test_source_is_compiled_at_creation),
+    };
+    return cmocka_run_group_tests_name("launch", tests, set_up, NULL);
+}
