@@ -22,11 +22,22 @@
 
 /* -- failing (status.c) ---------------------------------------------------------------------------- */
 
-/* Set this thread's sentence and return `status`. Messages say what was being done, to what, with how much, why. */
-ferry_status ferryi_fail(ferry_status status, const char *format, ...) FERRY_PRINTF(2, 3);
-ferry_status ferryi_failv(ferry_status status, const char *format, va_list arguments);
-/* Put "prefix: " before this thread's sentence; returns `status` unchanged. */
-ferry_status ferryi_fail_in(ferry_status status, const char *format, ...) FERRY_PRINTF(2, 3);
+/*
+ * Set this thread's sentence, and give `status`, which the compiler thus knows is no FERRY_OK. Messages say what was being done,
+ * to what, with how much, why.
+ */
+static inline ferry_status
+ferryi_same(ferry_status status)
+{
+    return status;
+}
+
+#define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
+void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
+void ferryi_explainv(const char *format, va_list arguments);
+/* Put "prefix: " before this thread's sentence; gives `status` unchanged. */
+#define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
+void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 /* Set the index that ferry_error_index() answers; ferryi_fail() resets it. Call it after ferryi_fail(). */
 void ferryi_fail_index(size_t index);
 /* The sentence of an asynchronous failure, kept until somebody asks: a heap copy of ferry_last_error(), or NULL. */

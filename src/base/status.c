@@ -56,26 +56,24 @@ ferry_error_index(void)
     return bad_index;
 }
 
-ferry_status
-ferryi_failv(ferry_status status, const char *format, va_list arguments)
+void
+ferryi_explainv(const char *format, va_list arguments)
 {
     vsnprintf(message, sizeof(message), format, arguments);
     bad_index = (size_t)-1;
-    return status;
 }
 
-ferry_status
-ferryi_fail(ferry_status status, const char *format, ...)
+void
+ferryi_explain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    ferryi_failv(status, format, arguments);
+    ferryi_explainv(format, arguments);
     va_end(arguments);
-    return status;
 }
 
-ferry_status
-ferryi_fail_in(ferry_status status, const char *format, ...)
+void
+ferryi_explain_in(const char *format, ...)
 {
     char prefix[512];
     va_list arguments;
@@ -92,7 +90,6 @@ ferryi_fail_in(ferry_status status, const char *format, ...)
     message[length + 2 + kept] = 0;
     memcpy(message, prefix, length);
     memcpy(message + length, ": ", 2);
-    return status;
 }
 
 void

@@ -230,7 +230,7 @@ drop_claim(struct ferryi_access *access, uint32_t promises)
     ferryi_store_lock(store);
     unpromise(store, promises);
     ferryi_lane *lane = store->claims[access->slot].lane;
-    ferryi_access_remove_claim(store, &store->claims[access->slot]);
+    ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
     ferryi_store_unlock_waking(store);
     if (lane)
@@ -587,7 +587,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin, done_end);
     else if (claim.access != FERRY_READ)
         ferryi_valid_map_unpromise(&store->map);
-    ferryi_access_remove_claim(store, &store->claims[access->slot]);
+    ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
     struct ferryi_map_supply excess = {0};
     if (ferryi_valid_map_has_excess(&store->map))

@@ -131,16 +131,25 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
     return claim->id = ++store->next_id;
 }
 
+/* What is above the last open slot is free; a hole below it is found again when the table is empty, or by looking. */
 FERRYI_INLINE void
-ferryi_access_remove_claim(ferryi_store *store, struct ferryi_claim *claim)
+ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32_t slot)
 {
-    if (claim->access != FERRY_READ)
-        store->write_claims--;
     claim->kind = 0;
     claim->id = 0;
-    store->claim_count--;
-    while (store->claim_high > 0 && store->claims[store->claim_high - 1].state == FERRYI_CLAIM_FREE)
-        store->claim_high--;
+    if (--store->claim_count == 0)
+        store->claim_high = 0;
+    else if (slot + 1 == store->claim_high)
+        store->claim_high = slot;
+}
+
+FERRYI_INLINE void
+ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
+{
+    struct ferryi_claim *claim = &store->claims[slot];
+    if (claim->access != FERRY_READ)
+        store->write_claims--;
+    ferryi_access_free_claim(store, claim, slot);
 }
 
 #endif

@@ -212,17 +212,25 @@ copy_overlapping(ferry_buffer *target, struct ferryi_range to, struct ferryi_ran
     size_t bytes = to.end - to.begin;
     struct ferryi_validity validity = ferryi_store_validity(store, both);
     if (validity.every & 1) {
-        struct ferryi_copy_call call = {.options = options};
-        set_access(&call.main, store, both, FERRY_UPDATE, FERRY_PLACE_HOST, NULL, "copy");
-        ferry_status status = ferryi_access_open(&call.main, 1);
+        /* A memmove cut in pieces is none, so the options have no say. What is only read keeps its other places. */
+        struct ferryi_copy_call call = {0};
+        struct ferryi_range rest = {to.end, from.end};
+        if (from.begin < to.begin)
+            rest = (struct ferryi_range){from.begin, to.begin};
+        set_access(&call.main, store, to, FERRY_UPDATE, FERRY_PLACE_HOST, NULL, "copy");
+        set_access(&call.other, store, rest, FERRY_READ, FERRY_PLACE_HOST, NULL, "copy");
+        ferry_status status = ferryi_copy_claim_pair(&call);
+        struct ferryi_access claims[2] = {call.main, call.other};
+        if (status == FERRY_OK)
+            status = ferryi_access_prepare(claims, 2);
         if (status != FERRY_OK)
             return status;
         struct ferryi_transfer_job job = job_of(&call, "copy");
-        job.total = bytes;
-        job.options = NULL; /* a memmove cut in pieces is none */
         status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(store, 0, to.begin), ferryi_access_memory(store, 0, from.begin), bytes,
                                     NULL, &job);
-        return ferryi_copy_finish(&call, status, both.end - both.begin);
+        status = ferryi_copy_finish(&call, status, bytes);
+        (void)ferryi_access_close(&call.other, FERRYI_CLOSE_COMMIT, NULL);
+        return status;
     }
     ferry_buffer *middle;
     size_t count = bytes / target->element_bytes;

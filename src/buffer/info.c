@@ -128,8 +128,10 @@ ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
     out->state = ferryi_validity_state(&validity);
     out->places_with_copy = validity.exists;
     out->places_current = validity.written ? validity.all & places : 0;
+    /* Claims of running calls are none of the user's business. */
     ferryi_store_lock(store);
-    out->scopes = store->claim_count;
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        out->scopes += store->claims[slot].state == FERRYI_CLAIM_HELD;
     ferryi_store_unlock(store);
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;

@@ -210,7 +210,7 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     if (!(store->exists & FERRYI_PLACE_BIT(place)))
         return FERRY_OK;
     bool whole = range.begin == 0 && range.end == store->map.bytes;
-    bool frees = whole && ferryi_store_copy(store, place)->pins == 0 && store->borrowed_place != place;
+    bool frees = whole && store->copies[place].pins == 0 && store->borrowed_place != place;
     return drop(store, range, place, frees, "invalidate");
 }
 
@@ -222,7 +222,7 @@ ferry_buffer_evict(ferry_buffer *buffer, int place)
         return status;
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    bool pinned = ferryi_store_copy(store, place)->pins > 0;
+    bool pinned = store->copies[place].pins > 0;
     bool exists = store->exists & FERRYI_PLACE_BIT(place);
     ferryi_store_unlock(store);
     if (pinned || store->borrowed_place == place)
@@ -262,9 +262,8 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
         if (status != FERRY_OK)
             return status;
         ferryi_store_lock(store);
-        struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-        void *pointer = copy->pointer;
-        copy->pins += pointer != NULL;
+        void *pointer = ferryi_store_copy(store, place)->pointer;
+        store->copies[place].pins += pointer != NULL;
         ferryi_store_unlock(store);
         if (pointer) {
             *out = (char *)pointer + buffer->offset;
@@ -281,9 +280,8 @@ ferry_buffer_unpin(ferry_buffer *buffer, int place)
         return status;
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    bool pinned = copy->pins > 0;
-    copy->pins -= pinned;
+    bool pinned = store->copies[place].pins > 0;
+    store->copies[place].pins -= pinned;
     ferryi_store_unlock(store);
     if (!pinned)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unpin buffer \"%s\" at %s: it is not pinned there", ferryi_store_name(store),

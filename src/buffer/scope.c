@@ -37,16 +37,26 @@ open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset,
     struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
     if (range.begin == range.end || !ferryi_store_lock_plain(store))
         return false;
+    /* A place that holds bytes has memory for them. */
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     uint32_t slot = store->claim_high;
-    bool hit = slot < store->claim_capacity && store->write_claims == 0 && (store->exists & FERRYI_PLACE_BIT(place)) && copy->pointer &&
-               ferryi_valid_map_holds_fast(&store->map, place) &&
+    bool hit = ferryi_valid_map_holds_fast(&store->map, place) && store->write_claims == 0 && slot < store->claim_capacity &&
                (copy->written == 0 || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
     if (hit) {
-        *out = (char *)copy->pointer + range.begin;
+        struct ferryi_claim *claim = &store->claims[slot];
+        uint64_t id = ++store->next_id;
+        store->claim_high = slot + 1;
+        store->claim_count++;
+        claim->begin = range.begin;
+        claim->end = range.end;
+        claim->id = id;
+        claim->lane = lane;
+        claim->kind = ferryi_claim_kind(FERRY_READ, place, FERRYI_CLAIM_HELD);
+        claim->generation = lane ? lane->generation : 0;
         scope->store = store;
+        scope->id = id;
         scope->slot = slot;
-        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, FERRY_READ, place, lane, FERRYI_CLAIM_HELD);
+        *out = (char *)copy->pointer + range.begin;
     }
     ferryi_store_unlock_plain(store);
     return hit;
@@ -182,13 +192,16 @@ stamps_freely(const struct ferryi_claim *claim, const struct ferryi_place_copy *
 FERRYI_INLINE bool
 close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
-    if (claim->kind == ferryi_claim_kind(FERRY_READ, FERRY_PLACE_HOST, FERRYI_CLAIM_HELD))
+    ferryi_lane *lane = claim->lane;
+    if (claim->access != FERRY_READ || claim->shares != 1)
+        return false;
+    if (!lane)
         return true;
     struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-    if (claim->access != FERRY_READ || claim->shares != 1 || !stamps_freely(claim, copy))
+    if (!stamps_freely(claim, copy))
         return false;
-    ferryi_lane_stamp(claim->lane);
-    copy->readers |= UINT64_C(1) << claim->lane->number;
+    ferryi_lane_stamp(lane);
+    copy->readers |= UINT64_C(1) << lane->number;
     return true;
 }
 
@@ -274,7 +287,7 @@ close_scope(ferry_scope *scope)
         struct ferryi_claim *claim = &store->claims[scope->slot];
         bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_write_hit(store, claim);
         if (hit) {
-            ferryi_access_remove_claim(store, claim);
+            ferryi_access_remove_claim(store, scope->slot);
             scope->store = NULL;
         }
         ferryi_store_unlock_plain(store);
@@ -292,7 +305,7 @@ ferry_scope_close(ferry_scope *scope)
         struct ferryi_claim *claim = &store->claims[scope->slot];
         bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
         if (hit) {
-            ferryi_access_remove_claim(store, claim);
+            ferryi_access_free_claim(store, claim, scope->slot);
             scope->store = NULL;
         }
         ferryi_store_unlock_plain(store);

@@ -278,7 +278,7 @@ ferryi_store_detach(ferryi_store *store, int place)
     store->exists &= ~FERRYI_PLACE_BIT(place);
     /* Shared memory goes with the last place that uses it. */
     bool still_used = (store->shared >> place & 1) && (store->exists & store->shared);
-    if (!still_used && copy->block && copy->pins == 0) {
+    if (!still_used && copy->block && store->copies[place].pins == 0) {
         out = *copy;
         memset(copy, 0, sizeof(*copy));
     }

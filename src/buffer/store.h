@@ -69,7 +69,7 @@ struct ferryi_place_copy {
     ferry_block *block;   /* NULL: none, or borrowed */
     ferryi_stamp written; /* 0: nothing pending */
     uint64_t readers;     /* lanes that read since the write */
-    uint32_t pins;
+    uint32_t pins;        /* of this place, also where it shares the memory of another */
     bool pinned;          /* page-locked host memory */
     bool eager;           /* its last use had to be waited for: record at the next close */
 };

@@ -113,6 +113,15 @@ fixture_expect_log(fixture *f, const char *part)
 
 static const char stale[] = "a sentence from before";
 
+uint64_t support_seed;
+
+static void
+print_seed(void)
+{
+    if (support_seed)
+        print_error("  seed %llu\n", (unsigned long long)support_seed);
+}
+
 void
 support_clear_error(void)
 {
@@ -124,6 +133,7 @@ support_check(ferry_status expected, ferry_status got, const char *call, const c
 {
     if (expected != got) {
         print_error("%s\n  is %s instead of %s: %s\n", call, ferry_status_name(got), ferry_status_name(expected), ferry_last_error());
+        print_seed();
         _fail(file, line);
     }
     if (expected != FERRY_OK && (strlen(ferry_last_error()) < 10 || strstr(ferry_last_error(), stale))) {
@@ -182,6 +192,8 @@ device_read(fixture *f, int place, void *target, const void *source, size_t byte
 void
 place_write(fixture *f, int place, void *target, const void *source, size_t bytes)
 {
+    if (bytes == 0)
+        return;
     if (place == 0)
         memcpy(target, source, bytes);
     else
@@ -191,6 +203,8 @@ place_write(fixture *f, int place, void *target, const void *source, size_t byte
 void
 place_read(fixture *f, int place, void *target, const void *source, size_t bytes)
 {
+    if (bytes == 0)
+        return;
     if (place == 0)
         memcpy(target, source, bytes);
     else

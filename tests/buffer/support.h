@@ -53,6 +53,8 @@ void fixture_expect_log(fixture *f, const char *part);
 /* -- statuses -------------------------------------------------------------------------------------- */
 
 void support_check(ferry_status expected, ferry_status got, const char *call, const char *file, int line);
+/* Of a random test: printed by failing checks while it is not 0. */
+extern uint64_t support_seed;
 /* A sentence that no call of the library writes. */
 void support_clear_error(void);
 

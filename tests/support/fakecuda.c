@@ -285,7 +285,7 @@ cuCtxPopCurrent_v2(ferryi_cu_context *out_context)
 ferryi_cu_result
 cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuCtxEnablePeerAccess, FAKE_NEEDS_CONTEXT, &context);
     if (!is_context(peer) || peer == context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
@@ -300,7 +300,7 @@ cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
 ferryi_cu_result
 cuCtxSynchronize(void)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuCtxSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (fake_capture_of_context(context, true))
         return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

@@ -74,7 +74,7 @@ fake_capture_check(struct fake_queue *queue)
 ferryi_cu_result
 cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_status)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);

@@ -80,7 +80,7 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
                    ferryi_cu_jit_option *options, void **values)
 {
     const char *text = image;
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!image)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -135,7 +135,7 @@ free_module(struct CUmod_st *module)
 ferryi_cu_result
 cuModuleUnload(ferryi_cu_module module)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuModuleUnload, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_wait_context(context);
     struct CUmod_st **link = link_to(context, module);
@@ -175,7 +175,7 @@ has_entry(const char *text, const char *name)
 ferryi_cu_result
 cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, const char *name)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuModuleGetFunction, FAKE_NEEDS_CONTEXT, &context);
     if (!*link_to(context, module))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
@@ -200,7 +200,7 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
 ferryi_cu_result
 cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute, ferryi_cu_function function)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuFuncGetAttribute, FAKE_NEEDS_CONTEXT, &context);
     if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -211,7 +211,7 @@ cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute, ferry
 ferryi_cu_result
 cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute attribute, int value)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuFuncSetAttribute, FAKE_NEEDS_CONTEXT, &context);
     if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > SHARED_BYTES_MOST)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -268,7 +268,7 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
                unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                ferryi_cu_stream stream, void **arguments, void **extra)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuLaunchKernel, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);

@@ -123,7 +123,7 @@ plain(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes)
 ferryi_cu_result
 cuMemcpyHtoDAsync_v2(ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct copy copy = plain(target, (uintptr_t)source, bytes);
     FAKE_BEGIN(cuMemcpyHtoDAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_copy(context, &copy, true, false, stream));
@@ -132,7 +132,7 @@ cuMemcpyHtoDAsync_v2(ferryi_cu_pointer target, const void *source, size_t bytes,
 ferryi_cu_result
 cuMemcpyDtoHAsync_v2(void *target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct copy copy = plain((uintptr_t)target, source, bytes);
     FAKE_BEGIN(cuMemcpyDtoHAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_copy(context, &copy, false, true, stream));
@@ -141,7 +141,7 @@ cuMemcpyDtoHAsync_v2(void *target, ferryi_cu_pointer source, size_t bytes, ferry
 ferryi_cu_result
 cuMemcpyDtoDAsync_v2(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct copy copy = plain(target, source, bytes);
     FAKE_BEGIN(cuMemcpyDtoDAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_copy(context, &copy, false, false, stream));
@@ -151,7 +151,7 @@ ferryi_cu_result
 cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,
                   ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct copy copy = plain(target, source, bytes);
     struct fake_queue *queue;
     FAKE_BEGIN(cuMemcpyPeerAsync, FAKE_NEEDS_CONTEXT, &context);
@@ -172,7 +172,7 @@ cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, fe
 ferryi_cu_result
 cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     bool host_source = rows->source_type == FERRYI_CU_MEMORYTYPE_HOST;
     bool host_target = rows->target_type == FERRYI_CU_MEMORYTYPE_HOST;
     struct copy copy = {
@@ -269,7 +269,7 @@ cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_
                    struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
                    size_t *out_failed, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemcpyBatchAsync, FAKE_NEEDS_CONTEXT, &context);
     fake_result result =
         queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream);
@@ -285,7 +285,7 @@ cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, si
                       struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
                       ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemcpyBatchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(
         queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream));
@@ -343,7 +343,7 @@ queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, si
 ferryi_cu_result
 cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD8Async, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_fill(context, target, value, 1, count, stream));
 }
@@ -351,7 +351,7 @@ cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count, fer
 ferryi_cu_result
 cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD16Async, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_fill(context, target, value, 2, count, stream));
 }
@@ -359,7 +359,7 @@ cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count, f
 ferryi_cu_result
 cuMemsetD32Async(ferryi_cu_pointer target, unsigned int value, size_t count, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD32Async, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(queue_fill(context, target, value, 4, count, stream));
 }
@@ -382,7 +382,7 @@ run_host_call(void *payload)
 ferryi_cu_result
 cuLaunchHostFunc(ferryi_cu_stream stream, ferryi_cu_host_function run, void *user)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);

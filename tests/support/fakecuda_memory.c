@@ -94,7 +94,7 @@ give_back(fake_context *context, const void *memory, unsigned kinds)
 ferryi_cu_result
 cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemGetInfo_v2, FAKE_NEEDS_CONTEXT, &context);
     *out_free = fake.memory_bytes - context->used_bytes;
     *out_total = fake.memory_bytes;
@@ -104,7 +104,7 @@ cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 ferryi_cu_result
 cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     void *memory;
     FAKE_BEGIN(cuMemAlloc_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = allocate(context, FAKE_DEVICE, bytes, &memory);
@@ -116,7 +116,7 @@ cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
 ferryi_cu_result
 cuMemFree_v2(ferryi_cu_pointer memory)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemFree_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     return fake_end(give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
 }
@@ -124,7 +124,7 @@ cuMemFree_v2(ferryi_cu_pointer memory)
 ferryi_cu_result
 cuMemAllocManaged(ferryi_cu_pointer *out_memory, size_t bytes, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     void *memory;
     FAKE_BEGIN(cuMemAllocManaged, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = FERRYI_CUDA_ERROR_INVALID_VALUE;
@@ -138,7 +138,7 @@ cuMemAllocManaged(ferryi_cu_pointer *out_memory, size_t bytes, unsigned int flag
 ferryi_cu_result
 cuMemHostAlloc(void **out_memory, size_t bytes, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostAlloc, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (flags != FERRYI_CU_MEMHOSTALLOC_PORTABLE)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -148,7 +148,7 @@ cuMemHostAlloc(void **out_memory, size_t bytes, unsigned int flags)
 ferryi_cu_result
 cuMemFreeHost(void *memory)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemFreeHost, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
 }
@@ -166,7 +166,7 @@ overlaps(const char *memory, size_t bytes)
 ferryi_cu_result
 cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!memory || bytes == 0 || flags != FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -179,7 +179,7 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 ferryi_cu_result
 cuMemHostUnregister(void *memory)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostUnregister, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     struct fake_block *block = fake_block_of(memory, 0);
     if (!block || block->kind != FAKE_REGISTERED || block->memory != memory)
@@ -228,7 +228,7 @@ prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_c
 ferryi_cu_result
 cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(prefetch(context, memory, bytes, device, stream));
 }
@@ -236,7 +236,7 @@ cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device devi
 ferryi_cu_result
 cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, ferryi_cu_device device)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise, FAKE_NEEDS_CONTEXT, &context);
     if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -257,7 +257,7 @@ ferryi_cu_result
 cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location, unsigned int flags,
                       ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     if (flags != 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -267,7 +267,7 @@ cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_l
 ferryi_cu_result
 cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise_v2, FAKE_NEEDS_CONTEXT, &context);
     if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);

@@ -29,7 +29,7 @@ event_is_live(ferryi_cu_event event)
 ferryi_cu_result
 cuStreamCreate(ferryi_cu_stream *out_stream, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuStreamCreate, FAKE_NEEDS_CONTEXT, &context);
     if (flags > FERRYI_CU_STREAM_NON_BLOCKING)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
@@ -66,7 +66,7 @@ free_stream(struct CUstream_st *stream)
 ferryi_cu_result
 cuStreamDestroy_v2(ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuStreamDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
     if (!fake_stream_is_live(stream) || stream->queue->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
@@ -78,7 +78,7 @@ cuStreamDestroy_v2(ferryi_cu_stream stream)
 ferryi_cu_result
 cuStreamSynchronize(ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -102,7 +102,7 @@ cuStreamSynchronize(ferryi_cu_stream stream)
 ferryi_cu_result
 cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -127,7 +127,7 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
 ferryi_cu_result
 cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
     (void)flags;
     struct CUevent_st *event = free_events;
@@ -155,7 +155,7 @@ free_event(struct CUevent_st *event)
 ferryi_cu_result
 cuEventDestroy_v2(ferryi_cu_event event)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuEventDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
     if (!event_is_live(event) || event->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
@@ -167,7 +167,7 @@ cuEventDestroy_v2(ferryi_cu_event event)
 ferryi_cu_result
 cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuEventRecord, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -199,7 +199,7 @@ check_event(ferryi_cu_event event)
 ferryi_cu_result
 cuEventQuery(ferryi_cu_event event)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuEventQuery, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
     if (result != FERRYI_CUDA_SUCCESS || !event->point.queue || event->point.queue->done >= event->point.number)
@@ -211,7 +211,7 @@ cuEventQuery(ferryi_cu_event event)
 ferryi_cu_result
 cuEventSynchronize(ferryi_cu_event event)
 {
-    fake_context *context;
+    fake_context *context = NULL;
     FAKE_BEGIN(cuEventSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
     if (result != FERRYI_CUDA_SUCCESS)

@@ -542,9 +542,10 @@ test_failures_travel_with_the_data(void **state)
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-        /* Where the body runs in the launch the failure is known already. */
+        /* Where the body has run by now the failure is known already. */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
-        assert_int_equal(status, strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
+        if (strcmp(device, "emulated") != 0)
+            assert_int_equal(status, strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
         if (status == FERRY_OK) {
             assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT), FERRY_ERROR_INVALID_STATE);
             assert_says("its input was lost");
@@ -662,8 +663,10 @@ test_whatever_call_fails(void **state)
         fault_disarm();
         if (!tripped)
             OK(status);
-        if (status != FERRY_OK)
+        if (status != FERRY_OK) {
             assert_says("fault injected");
+            assert_true(ferry_buffer_is_current(a, FERRY_PLACE_HOST));
+        }
         assert_holds(a, status == FERRY_OK ? doubled : as_is);
         assert_int_equal(runs, status == FERRY_OK);
         ferry_kernel_destroy(&scale);
