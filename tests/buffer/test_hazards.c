@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: MIT */
+/* Order across streams: nobody reads stale or torn bytes, and nobody waits or calls the driver without need. */
+#include "tests/buffer/work.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+enum { COUNT = 1000, MANY = 100 };
+
+static void
+expect_all(ferry_buffer *buffer, size_t offset, size_t count, int value)
+{
+    int *expected = malloc(count * sizeof(*expected));
+    assert_non_null(expected);
+    for (size_t i = 0; i < count; i++)
+        expected[i] = value;
+    expect_ints(buffer, expected, offset, count);
+    free(expected);
+}
+
+/* -- read after write, write after read, write after write ------------------------------------------ */
+
+static void
+test_read_after_write(void **state)
+{
+    fixture *f = *state;
+    for (int place = 1; place <= f->places; place++) {
+        ferry_stream *a = make_stream(f, 1), *b = make_stream(f, place), *c = make_stream(f, f->places);
+        ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
+        fill_on(f, x, a, 0, COUNT, 7);
+        copy_on(f, b, y, 0, x, 0, COUNT);
+        copy_on(f, c, z, 0, y, 0, COUNT);
+        expect_all(z, 0, COUNT, 7);
+        expect_all(y, 0, COUNT, 7);
+        ferry_buffer_destroy(&x);
+        ferry_buffer_destroy(&y);
+        ferry_buffer_destroy(&z);
+        ferry_stream_destroy(&a);
+        ferry_stream_destroy(&b);
+        ferry_stream_destroy(&c);
+    }
+}
+
+/* The later stream is waited for first, so that a wait that is missing lets its write overtake. */
+static void
+test_write_after_read(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1), *c = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
+    fill_on(f, x, a, 0, COUNT, 1);
+    copy_on(f, a, y, 0, x, 0, COUNT);
+    copy_on(f, b, z, 0, x, 0, COUNT);
+    fill_on(f, x, c, 0, COUNT, 2);
+    OK(ferry_stream_synchronize(c));
+    expect_all(x, 0, COUNT, 2);
+    expect_all(y, 0, COUNT, 1);
+    expect_all(z, 0, COUNT, 1);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_buffer_destroy(&z);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    ferry_stream_destroy(&c);
+}
+
+static void
+test_write_after_write(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1), *c = make_stream(f, f->places);
+    ferry_buffer *x = make_ints(f, COUNT);
+    fill_on(f, x, a, 0, COUNT, 1);
+    fill_on(f, x, b, 200, 500, 2);
+    fill_on(f, x, c, 400, 100, 3);
+    OK(ferry_stream_synchronize(c));
+    OK(ferry_stream_synchronize(b));
+    OK(ferry_stream_synchronize(a));
+    expect_all(x, 0, 200, 1);
+    expect_all(x, 200, 200, 2);
+    expect_all(x, 400, 100, 3);
+    expect_all(x, 500, 200, 2);
+    expect_all(x, 700, 300, 1);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    ferry_stream_destroy(&c);
+}
+
+/* The default streams, and host scopes between device ones. */
+static void
+test_host_between_streams(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0);
+    work w;
+    work_open(f, &w);
+    for (int round = 0; round < 5; round++) {
+        OK(launch_add(&w, a, x, 0, COUNT, 1));
+        OK(launch_add(&w, f->stream, x, 0, COUNT, 1));
+        add_to(f, x, 0, 100, 50, -2);
+        OK(launch_add(&w, stream_of(f, f->places), x, 100, 50, 2));
+    }
+    expect_counting(f, x, 0, 0, COUNT, 10);
+    work_close(&w);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&a);
+}
+
+static void
+test_streams_at_the_same_address(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    void *last = NULL;
+    bool came_back = false;
+    for (int i = 1; i <= 40; i++) {
+        ferry_stream *a = make_stream(f, 1);
+        came_back = came_back || ferry_stream_native(a) == last;
+        fill_on(f, x, a, 0, COUNT, i);
+        last = ferry_stream_native(a);
+        ferry_stream_destroy(&a);
+        assert_null(a);
+        ferry_stream *b = make_stream(f, 1);
+        came_back = came_back || ferry_stream_native(b) == last;
+        copy_on(f, b, y, 0, x, 0, COUNT);
+        /* The next round's write must wait for this read, whose stream is gone by then. */
+        last = ferry_stream_native(b);
+        ferry_stream_destroy(&b);
+        if (i % 4 == 0)
+            expect_all(y, 0, COUNT, i);
+    }
+    if (is_lazy(f))
+        assert_true(came_back);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+}
+
+static void
+test_more_streams_than_numbers(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[MANY];
+    ferry_buffer *sum = make_ints(f, COUNT), *copies[MANY];
+    work w;
+    work_open(f, &w);
+    for (int i = 0; i < MANY; i++)
+        streams[i] = make_stream(f, 1 + i % f->places);
+    for (int i = 0; i < MANY; i++) {
+        copies[i] = make_ints(f, COUNT);
+        OK(launch_add(&w, streams[i], sum, 0, COUNT, 1));
+        OK(launch_copy(&w, streams[MANY - 1 - i], copies[i], 0, sum, 0, COUNT));
+    }
+    fill_on(f, sum, streams[MANY - 1], 0, COUNT, -1);
+    OK(ferry_stream_synchronize(streams[MANY - 1]));
+    for (int i = MANY - 1; i >= 0; i--)
+        expect_all(copies[i], 0, COUNT, i + 1);
+    expect_all(sum, 0, COUNT, -1);
+    for (int i = 0; i < MANY; i++) {
+        ferry_stream_destroy(&streams[i]);
+        ferry_buffer_destroy(&copies[i]);
+    }
+    work_close(&w);
+    ferry_buffer_destroy(&sum);
+}
+
+/* -- closing elsewhere ----------------------------------------------------------------------------- */
+
+static void
+hand_over(fixture *f, ferry_stream *from, ferry_stream *to)
+{
+    ferry_event *event;
+    OK(ferry_stream_record(from, &event));
+    OK(ferry_stream_wait_event(to, event));
+    ferry_event_destroy(&event);
+    (void)f;
+}
+
+static void
+check_close_on(fixture *f, ferry_stream *first, ferry_stream *second)
+{
+    ferry_stream *reader = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    ferry_scope scope;
+    char *memory = open_on(x, first, FERRY_OVERWRITE, 0, COUNT, &scope);
+    queue_fill(f, first, memory, 1, COUNT);
+    hand_over(f, first, second);
+    queue_fill(f, second, memory, 2, COUNT / 2);
+    OK(ferry_scope_close_on(&scope, second));
+    copy_on(f, reader, y, 0, x, 0, COUNT);
+    OK(ferry_stream_synchronize(reader));
+    expect_all(y, 0, COUNT / 2, 2);
+    expect_all(y, COUNT / 2, COUNT / 2, 1);
+    expect_all(x, 0, COUNT / 2, 2);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&reader);
+}
+
+static void
+test_close_on_another_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[70];
+    for (size_t i = 0; i < LENGTH(streams); i++)
+        streams[i] = make_stream(f, 1);
+    check_close_on(f, streams[0], streams[1]);
+    check_close_on(f, streams[0], streams[69]);
+    check_close_on(f, streams[69], streams[0]);
+    check_close_on(f, streams[69], streams[68]);
+    for (size_t i = 0; i < LENGTH(streams); i++)
+        ferry_stream_destroy(&streams[i]);
+}
+
+static void
+test_close_on_refuses_other_places(void **state)
+{
+    fixture *f = *state;
+    ferry_scope scope;
+    ferry_buffer *x = make_ints(f, COUNT);
+    void *memory;
+    OK(ferry_buffer_open_host(x, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_close_on(&scope, f->stream));
+    memset(memory, 0, COUNT * sizeof(int));
+    OK(ferry_scope_close(&scope));
+    if (f->places > 1) {
+        open_on(x, f->stream, FERRY_UPDATE, 0, COUNT, &scope);
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_close_on(&scope, stream_of(f, 2)));
+        /* It stayed open. */
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(x, FERRY_READ, 0));
+        OK(ferry_scope_close(&scope));
+    }
+    ferry_buffer_destroy(&x);
+}
+
+static void *
+close_here(void *scope)
+{
+    return (void *)(uintptr_t)ferry_scope_close(scope);
+}
+
+static void
+test_close_from_another_thread(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, f->places);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    for (int i = 1; i <= 10; i++) {
+        ferry_scope scope;
+        pthread_t thread;
+        void *status;
+        queue_fill(f, a, open_on(x, a, FERRY_OVERWRITE, 0, COUNT, &scope), i, COUNT);
+        assert_int_equal(pthread_create(&thread, NULL, close_here, &scope), 0);
+        assert_int_equal(pthread_join(thread, &status), 0);
+        assert_int_equal((int)(uintptr_t)status, FERRY_OK);
+        copy_on(f, b, y, 0, x, 0, COUNT);
+        expect_all(y, 0, COUNT, i);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+}
+
+/* A scope outlives the stream that it was opened on. */
+static void
+test_close_after_the_stream_is_gone(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *b = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    for (int i = 1; i <= 20; i++) {
+        ferry_scope scope;
+        ferry_stream *a = make_stream(f, 1);
+        queue_fill(f, a, open_on(x, a, FERRY_OVERWRITE, 0, COUNT, &scope), i, COUNT);
+        ferry_stream_destroy(&a);
+        if (i % 2)
+            a = make_stream(f, 1);
+        OK(ferry_scope_close(&scope));
+        copy_on(f, b, y, 0, x, 0, COUNT);
+        uint64_t calls = device_calls(f);
+        open_on(x, b, FERRY_READ, 0, COUNT, &scope);
+        OK(ferry_scope_close(&scope));
+        assert_int_equal(device_calls(f), calls);
+        ferry_stream_destroy(&a);
+        expect_all(y, 0, COUNT, i);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&b);
+}
+
+/* -- hits are free --------------------------------------------------------------------------------- */
+
+static void
+use(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset, size_t count)
+{
+    ferry_scope scope;
+    void *memory = open_on(buffer, stream, access, offset, count, &scope);
+    assert_true(memory != NULL || count == 0);
+    OK(ferry_scope_close(&scope));
+}
+
+static void
+use_in_many_ways(ferry_buffer *buffer, ferry_stream *stream, ferry_access access)
+{
+    ferry_buffer *view;
+    OK(ferry_buffer_view(buffer, INT, 100, 200, &view));
+    for (int i = 0; i < 3; i++) {
+        use(buffer, stream, access, 0, COUNT);
+        use(buffer, stream, access, (size_t)i * 10, 7);
+        use(view, stream, access, 3, 50);
+    }
+    ferry_buffer_destroy(&view);
+}
+
+static void
+test_later_uses_make_no_driver_call(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0);
+    use(x, a, FERRY_READ, 0, COUNT);
+    uint64_t calls = device_calls(f);
+    use_in_many_ways(x, a, FERRY_READ);
+    use_in_many_ways(x, a, FERRY_UPDATE);
+    use_in_many_ways(x, a, FERRY_OVERWRITE);
+    assert_int_equal(device_calls(f), calls);
+
+    /* Another stream is ordered once, by a record and a wait; then it is known. */
+    use(x, b, FERRY_READ, 0, COUNT);
+    assert_in_range(device_calls(f) - calls, f->coherent ? 0 : 1, 3);
+    calls = device_calls(f);
+    use_in_many_ways(x, b, FERRY_READ);
+    assert_int_equal(device_calls(f), calls);
+
+    /* The writer waits once for the reader. */
+    use(x, a, FERRY_UPDATE, 0, COUNT);
+    assert_in_range(device_calls(f) - calls, f->coherent ? 0 : 1, 4);
+    calls = device_calls(f);
+    use_in_many_ways(x, a, FERRY_UPDATE);
+    assert_int_equal(device_calls(f), calls);
+
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    ferry_buffer_destroy(&x);
+}
+
+static void
+test_host_hits_make_no_driver_call(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *x = make_counting(f, COUNT, 5);
+    fill_on(f, x, f->stream, 0, COUNT, 3);
+    expect_all(x, 0, COUNT, 3);
+    touch(f, x, 0, FERRY_READ, 0, COUNT);
+    uint64_t calls = device_calls(f);
+    for (int i = 0; i < 5; i++) {
+        touch(f, x, 0, FERRY_READ, 0, COUNT);
+        touch(f, x, 0, FERRY_UPDATE, 10, 20);
+        touch(f, x, 0, FERRY_OVERWRITE, 10, 20);
+    }
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 0));
+    assert_int_equal(device_calls(f), calls);
+    ferry_buffer_destroy(&x);
+}
+
+static void
+test_later_launches_are_one_call(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    work w;
+    work_open(f, &w);
+    OK(launch_copy(&w, a, y, 0, x, 0, COUNT));
+    OK(launch_copy(&w, a, y, 0, x, 0, COUNT));
+    uint64_t calls = device_calls(f);
+    for (int i = 0; i < 10; i++)
+        OK(launch_copy(&w, a, y, 0, x, 0, COUNT));
+    OK(launch_add(&w, a, y, 5, 10, 1));
+    OK(launch_add(&w, a, y, 5, 10, -1));
+    assert_int_equal(device_calls(f) - calls, 12);
+    expect_counting(f, y, 0, 0, COUNT, 0);
+    work_close(&w);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+}
+
+/* -- memory that goes while it is used ------------------------------------------------------------- */
+
+static void
+test_destroy_with_work_in_flight(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1), *c = make_stream(f, 1);
+    ferry_buffer *kept[10];
+    for (int i = 0; i < 10; i++) {
+        ferry_buffer *x = make_ints(f, COUNT);
+        kept[i] = make_ints(f, COUNT);
+        fill_on(f, x, a, 0, COUNT, i);
+        copy_on(f, b, kept[i], 0, x, 0, COUNT);
+        ferry_buffer_destroy(&x);
+        /* The same memory again, for a stream that is waited for first. */
+        x = make_ints(f, COUNT);
+        fill_on(f, x, c, 0, COUNT, -1);
+        OK(ferry_stream_synchronize(c));
+        expect_all(x, 0, COUNT, -1);
+        ferry_buffer_destroy(&x);
+    }
+    for (int i = 0; i < 10; i++) {
+        expect_all(kept[i], 0, COUNT, i);
+        ferry_buffer_destroy(&kept[i]);
+    }
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    ferry_stream_destroy(&c);
+}
+
+static ferry_buffer *
+make_pinned(fixture *f, size_t count)
+{
+    ferry_buffer_options options = {.name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
+    return buffer;
+}
+
+/* An upload reads pinned memory whenever it likes: the block is not handed out before. */
+static void
+test_pinned_memory_freed_under_a_transfer(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *targets[10];
+    for (int i = 0; i < 10; i++) {
+        ferry_buffer *x = make_pinned(f, COUNT);
+        targets[i] = make_ints(f, COUNT);
+        write_counting(f, x, 0, 0, COUNT, i);
+        copy_on(f, f->stream, targets[i], 0, x, 0, COUNT);
+        ferry_buffer_destroy(&x);
+        x = make_pinned(f, COUNT);
+        write_counting(f, x, 0, 0, COUNT, 1000000);
+        ferry_buffer_destroy(&x);
+    }
+    for (int i = 0; i < 10; i++) {
+        expect_counting(f, targets[i], 0, 0, COUNT, i);
+        ferry_buffer_destroy(&targets[i]);
+    }
+}
+
+static void
+test_host_write_waits_for_the_upload(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *x = make_pinned(f, COUNT), *y = make_ints(f, COUNT);
+    for (int i = 0; i < 10; i++) {
+        write_counting(f, x, 0, 0, COUNT, i);
+        copy_on(f, f->stream, y, 0, x, 0, COUNT);
+        write_counting(f, x, 0, 0, COUNT, 5000);
+        expect_counting(f, y, 0, 0, COUNT, i);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+}
+
+/* Evicted and invalidated copies go under work as well. */
+static void
+test_copies_dropped_under_work(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_pinned(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
+    write_counting(f, x, 0, 0, COUNT, 1);
+    copy_on(f, a, y, 0, x, 0, COUNT);
+    OK(ferry_buffer_evict(x, 1));
+    fill_on(f, z, f->stream, 0, COUNT, 9);
+    OK(ferry_buffer_evict(y, 1));
+    expect_counting(f, y, 0, 0, COUNT, 1);
+    copy_on(f, a, y, 0, x, 0, COUNT);
+    OK(ferry_buffer_invalidate(x, 0, FERRY_REST, 0));
+    ferry_buffer_destroy(&z);
+    z = make_pinned(f, COUNT);
+    write_counting(f, z, 0, 0, COUNT, 700);
+    expect_counting(f, y, 0, 0, COUNT, 1);
+    expect_counting(f, x, 0, 0, COUNT, 1);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_buffer_destroy(&z);
+    ferry_stream_destroy(&a);
+}
+
+/* -- wrapped device memory ------------------------------------------------------------------------- */
+
+static void *
+raw_memory(fixture *f)
+{
+    return f->coherent ? malloc(COUNT * sizeof(int)) : device_alloc(f, 1, COUNT * sizeof(int));
+}
+
+static void
+free_raw(fixture *f, void *memory)
+{
+    if (f->coherent)
+        free(memory);
+    else
+        device_free(f, 1, memory);
+}
+
+static void
+check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
+{
+    int *raw = raw_memory(f);
+    ferry_buffer *x, *y = make_ints(f, COUNT);
+    queue_fill(f, ready, raw, 6, COUNT);
+    OK(ferry_buffer_wrap_device(f->context, INT, raw, COUNT, ready, NULL, &x));
+    copy_on(f, user, y, 0, x, 0, COUNT);
+    OK(ferry_stream_synchronize(user));
+    expect_all(y, 0, COUNT, 6);
+    /* Back to the caller's stream, which then reads what another one wrote. */
+    fill_on(f, x, user, 0, COUNT, 8);
+    OK(ferry_buffer_unwrap(&x, ready));
+    assert_null(x);
+    int *other = raw_memory(f), values[COUNT];
+    queue_copy(f, ready, other, raw, COUNT);
+    OK(ferry_stream_synchronize(ready));
+    place_read(f, 1, values, other, sizeof(values));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(values[i], 8);
+    OK(ferry_stream_synchronize(user));
+    free_raw(f, other);
+    free_raw(f, raw);
+    ferry_buffer_destroy(&y);
+}
+
+static void
+test_wrapped_memory_is_ordered(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[70];
+    for (size_t i = 0; i < LENGTH(streams); i++)
+        streams[i] = make_stream(f, 1);
+    check_wrap(f, streams[0], streams[1]);
+    check_wrap(f, streams[69], streams[0]);
+    check_wrap(f, streams[0], streams[69]);
+    for (size_t i = 0; i < LENGTH(streams); i++)
+        ferry_stream_destroy(&streams[i]);
+}
+
+static void
+test_unwrap_brings_host_memory_up_to_date(void **state)
+{
+    fixture *f = *state;
+    int memory[COUNT] = {0};
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x;
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
+    fill_on(f, x, a, 10, 20, 4);
+    OK(ferry_buffer_unwrap(&x, NULL));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(memory[i], i >= 10 && i < 30 ? 4 : 0);
+    ferry_stream_destroy(&a);
+}
+
+static void
+test_marks_are_ordered_on_their_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    void *memory;
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1));
+    OK(ferry_buffer_pin(x, 1, &memory));
+    queue_fill(f, a, memory, 12, COUNT);
+    OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
+    copy_on(f, b, y, 0, x, 0, COUNT);
+    OK(ferry_stream_synchronize(b));
+    expect_all(y, 0, COUNT, 12);
+    expect_all(x, 0, COUNT, 12);
+    OK(ferry_buffer_unpin(x, 1));
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+}
+
+/* -- who need not wait ----------------------------------------------------------------------------- */
+
+/* Opens the gate after a while, for a test that would otherwise hang. */
+struct watchdog {
+    pthread_t thread;
+    atomic_bool finished, late;
+};
+
+static void *
+watch(void *argument)
+{
+    struct watchdog *dog = argument;
+    for (int i = 0; i < 500 && !atomic_load(&dog->finished); i++)
+        nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
+    atomic_store(&dog->late, !atomic_load(&dog->finished));
+    work_gate(true);
+    return NULL;
+}
+
+static void
+close_gate(struct watchdog *dog)
+{
+    work_gate(false);
+    atomic_init(&dog->finished, false);
+    atomic_init(&dog->late, false);
+    assert_int_equal(pthread_create(&dog->thread, NULL, watch, dog), 0);
+}
+
+static void
+open_gate(struct watchdog *dog)
+{
+    atomic_store(&dog->finished, true);
+    assert_int_equal(pthread_join(dog->thread, NULL), 0);
+    assert_false(atomic_load(&dog->late));
+}
+
+/* A kernel reads the device copy; the host's copy is free, although it was uploaded from there. */
+static void
+check_host_is_free(fixture *f, ferry_buffer *x)
+{
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *y = make_ints(f, COUNT);
+    struct watchdog dog;
+    work w;
+    work_open(f, &w);
+    write_counting(f, x, 0, 0, COUNT, 1);
+    unsigned before = work_done();
+    if (runs_apart(f))
+        close_gate(&dog);
+    OK(launch_copy(&w, a, y, 0, x, 0, COUNT));
+    touch(f, x, 0, FERRY_READ, 0, COUNT);
+    write_counting(f, x, 0, 0, COUNT, 900);
+    assert_int_equal(work_done(), before);
+    if (runs_apart(f))
+        open_gate(&dog);
+    expect_counting(f, y, 0, 0, COUNT, 1);
+    expect_counting(f, x, 1, 0, COUNT, 900);
+    work_close(&w);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+}
+
+static void
+test_host_write_does_not_wait_for_kernels(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return; /* one memory for both */
+    ferry_buffer *pageable = make_ints(f, COUNT), *pinned = make_pinned(f, COUNT);
+    check_host_is_free(f, pageable);
+    check_host_is_free(f, pinned);
+    ferry_buffer_destroy(&pageable);
+    ferry_buffer_destroy(&pinned);
+}
+
+/* Opening for a stream never waits for that stream's work, nor for another's. */
+static void
+test_open_device_does_not_wait(void **state)
+{
+    fixture *f = *state;
+    if (!runs_apart(f) && !is_lazy(f))
+        return;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *p = make_pinned(f, COUNT);
+    struct watchdog dog;
+    work w;
+    work_open(f, &w);
+    write_counting(f, p, 0, 0, COUNT, 0);
+    use(y, a, FERRY_OVERWRITE, 0, COUNT);
+    unsigned before = work_done();
+    if (runs_apart(f))
+        close_gate(&dog);
+    OK(launch_fill(&w, a, x, 0, COUNT, 1));
+    OK(launch_copy(&w, b, y, 0, x, 0, COUNT));
+    OK(launch_add(&w, a, x, 0, COUNT, 1));
+    use(x, b, FERRY_READ, 0, COUNT);
+    use(p, a, FERRY_READ, 0, COUNT);
+    use(p, b, FERRY_UPDATE, 0, COUNT);
+    ferry_stream_destroy(&b);
+    ferry_buffer_destroy(&p);
+    assert_int_equal(work_done(), before);
+    if (runs_apart(f))
+        open_gate(&dog);
+    expect_all(y, 0, COUNT, 1);
+    expect_all(x, 0, COUNT, 2);
+    work_close(&w);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+}
+
+/* Kernels that only read leave nothing to wait for; the bytes come over all the same. */
+static void
+test_host_read_beside_a_reading_kernel(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    work w;
+    work_open(f, &w);
+    fill_on(f, x, a, 0, COUNT, 3);
+    OK(ferry_stream_synchronize(a));
+    OK(launch_copy(&w, b, y, 0, x, 0, COUNT));
+    touch(f, x, 0, FERRY_READ, 0, COUNT);
+    expect_all(x, 0, COUNT, 3);
+    expect_all(y, 0, COUNT, 3);
+    work_close(&w);
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+}
+
+/*
+ * Two buffers in turn: the host fills one while the device works on the other. What a round waits for is recorded at
+ * its close from the second round on, so that the wait does not take in the later round's kernel.
+ */
+static void
+test_double_buffered_loop(void **state)
+{
+    fixture *f = *state;
+    enum { ROUNDS = 12 };
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *in[2] = {make_pinned(f, COUNT), make_pinned(f, COUNT)}, *sum = make_ints(f, COUNT), *out = make_ints(f, COUNT);
+    work w;
+    work_open(f, &w);
+    unsigned before = work_done();
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        ferry_buffer *x = in[round % 2];
+        write_counting(f, x, 0, 0, COUNT, (int)round);
+        OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
+        OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
+        /* Writing this buffer for round r waited for the kernels of round r - 2, and no later ones. */
+        if (is_lazy(f) && round >= 6)
+            assert_true(work_done() - before <= 2 * (round - 1));
+    }
+    expect_all(sum, 0, COUNT, ROUNDS * (ROUNDS - 1) / 2);
+    expect_counting(f, out, 0, 0, COUNT, ROUNDS - 1);
+    work_close(&w);
+    ferry_buffer_destroy(&in[0]);
+    ferry_buffer_destroy(&in[1]);
+    ferry_buffer_destroy(&sum);
+    ferry_buffer_destroy(&out);
+    ferry_stream_destroy(&a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_read_after_write),
+        TEST(test_write_after_read),
+        TEST(test_write_after_write),
+        TEST(test_host_between_streams),
+        TEST(test_streams_at_the_same_address),
+        TEST(test_more_streams_than_numbers),
+        TEST(test_close_on_another_stream),
+        TEST(test_close_on_refuses_other_places),
+        TEST(test_close_from_another_thread),
+        TEST(test_close_after_the_stream_is_gone),
+        TEST(test_later_uses_make_no_driver_call),
+        TEST(test_host_hits_make_no_driver_call),
+        TEST(test_later_launches_are_one_call),
+        TEST(test_destroy_with_work_in_flight),
+        TEST(test_pinned_memory_freed_under_a_transfer),
+        TEST(test_host_write_waits_for_the_upload),
+        TEST(test_copies_dropped_under_work),
+        TEST(test_wrapped_memory_is_ordered),
+        TEST(test_unwrap_brings_host_memory_up_to_date),
+        TEST(test_marks_are_ordered_on_their_stream),
+        TEST(test_host_write_does_not_wait_for_kernels),
+        TEST(test_open_device_does_not_wait),
+        TEST(test_host_read_beside_a_reading_kernel),
+        TEST(test_double_buffered_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
