@@ -41,46 +41,50 @@ run_copy_job(struct ferryi_job *opaque)
     free(job);
 }
 
-static struct copy_job *
-job_new(ferry_context *context, ferry_event **out_event, size_t value_bytes)
+/* A job for a planned call, with two references to its event: the caller's and its own. */
+static ferry_status
+job_new(ferry_context *context, const struct ferryi_copy_call *call, struct copy_job **out)
 {
-    struct copy_job *job = calloc(1, sizeof(*job) + value_bytes);
-    if (!job) {
-        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
-        return NULL;
-    }
-    job->job.run = run_copy_job;
-    job->context = context;
-    if (ferryi_event_new(context, true, &job->event) != FERRY_OK) {
+    struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
+    if (!job)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
+    ferry_status status = ferryi_event_new(context, true, &job->event);
+    if (status != FERRY_OK) {
         free(job);
-        return NULL;
+        return status;
     }
     atomic_fetch_add(&job->event->references, 1);
+    job->job.run = run_copy_job;
+    job->context = context;
+    job->call = *call;
     job->call.cancelled = &job->event->cancelled;
-    *out_event = job->event;
-    return job;
+    /* The caller's value may be gone by the time it is needed. */
+    if (call->value_bytes > 0)
+        job->call.value = memcpy(job->value, call->value, call->value_bytes);
+    *out = job;
+    return FERRY_OK;
 }
 
-/* Undo job_new for a call that was never queued. */
-static void
-job_free(struct copy_job *job)
-{
-    ferryi_event_release(job->event);
-    ferryi_event_release(job->event);
-    free(job);
-}
-
-/* Hands the claimed call over; the claim goes back when the helper cannot be had. */
+/* Claims now, in the order of calls, and lets the helper thread do the rest. */
 static ferry_status
-submit(struct copy_job *job, ferry_event *event, ferry_event **out)
+start(ferry_context *context, const struct ferryi_copy_call *call, ferry_event **out)
 {
-    ferry_context *context = job->context;
-    ferryi_context_retain(context);
-    ferry_status status = ferryi_worker_submit(context, &job->job);
+    struct copy_job *job;
+    ferry_status status = job_new(context, call, &job);
+    if (status != FERRY_OK)
+        return status;
+    ferry_event *event = job->event;
+    status = ferryi_copy_claim(&job->call);
     if (status != FERRY_OK) {
-        /* No helper thread: do it here. The result is the same, only later. */
-        run_copy_job(&job->job);
+        ferryi_event_release(event);
+        ferryi_event_release(event);
+        free(job);
+        return status;
     }
+    ferryi_context_retain(context);
+    /* Without a helper thread it is done here: the result is the same, only later. */
+    if (ferryi_worker_submit(context, &job->job) != FERRY_OK)
+        run_copy_job(&job->job);
     if (out)
         *out = event;
     else
@@ -113,8 +117,8 @@ ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
                              ferry_stream *stream, ferry_event **out)
 {
     struct ferryi_range range;
-    int place = -1;
-    ferry_event *event;
+    struct ferryi_copy_call call = {0};
+    int place;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
     if (status == FERRY_OK)
         status = place_of_stream(buffer, stream, "copy from memory", &place);
@@ -122,16 +126,8 @@ ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
         return status;
     if (range.begin == range.end)
         return finished_event(buffer->store->context, out);
-    struct copy_job *job = job_new(buffer->store->context, &event, 0);
-    if (!job)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    status = ferryi_copy_plan_from(&job->call, buffer->store, range, source, place);
-    if (status == FERRY_OK)
-        status = ferryi_access_claim(&job->call.main, 1);
-    if (status == FERRY_OK)
-        return submit(job, event, out);
-    job_free(job);
-    return status;
+    status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
+    return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
 }
 
 ferry_status
@@ -139,8 +135,8 @@ ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, s
                            ferry_stream *stream, ferry_event **out)
 {
     struct ferryi_range range;
+    struct ferryi_copy_call call = {0};
     int place;
-    ferry_event *event;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
     if (status == FERRY_OK)
         status = place_of_stream(buffer, stream, "copy to memory", &place);
@@ -148,15 +144,8 @@ ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, s
         return status;
     if (range.begin == range.end)
         return finished_event(buffer->store->context, out);
-    struct copy_job *job = job_new(buffer->store->context, &event, 0);
-    if (!job)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    ferryi_copy_plan_to(&job->call, buffer->store, range, target);
-    status = ferryi_access_claim(&job->call.main, 1);
-    if (status == FERRY_OK)
-        return submit(job, event, out);
-    job_free(job);
-    return status;
+    ferryi_copy_plan_to(&call, buffer->store, range, target);
+    return start(buffer->store->context, &call, out);
 }
 
 ferry_status
@@ -164,8 +153,8 @@ ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size
                         ferry_stream *stream, ferry_event **out)
 {
     struct ferryi_range range;
-    int place = -1;
-    ferry_event *event;
+    struct ferryi_copy_call call = {0};
+    int place;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
     if (status == FERRY_OK)
         status = place_of_stream(buffer, stream, "fill", &place);
@@ -173,17 +162,8 @@ ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size
         return status;
     if (range.begin == range.end)
         return finished_event(buffer->store->context, out);
-    struct copy_job *job = job_new(buffer->store->context, &event, element->bytes);
-    if (!job)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    memcpy(job->value, value, element->bytes);
-    status = ferryi_copy_plan_fill(&job->call, buffer->store, range, job->value, element->bytes, place);
-    if (status == FERRY_OK)
-        status = ferryi_access_claim(&job->call.main, 1);
-    if (status == FERRY_OK)
-        return submit(job, event, out);
-    job_free(job);
-    return status;
+    status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, place);
+    return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
 }
 
 ferry_status
@@ -191,8 +171,8 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
                         size_t source_offset, size_t count, ferry_stream *stream, ferry_event **out)
 {
     struct ferryi_range to, from;
-    int place = -1;
-    ferry_event *event;
+    struct ferryi_copy_call call = {0};
+    int place;
     ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
     if (status == FERRY_OK)
         status = place_of_stream(target, stream, "copy a buffer", &place);
@@ -204,16 +184,8 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
         status = overlaps ? ferryi_copy_ranges(target, to, source, from, element, NULL) : FERRY_OK;
         return status == FERRY_OK ? finished_event(target->store->context, out) : status;
     }
-    struct copy_job *job = job_new(target->store->context, &event, 0);
-    if (!job)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    status = ferryi_copy_plan(&job->call, target->store, to, source->store, from, place);
-    if (status == FERRY_OK)
-        status = ferryi_copy_claim_pair(&job->call);
-    if (status == FERRY_OK)
-        return submit(job, event, out);
-    job_free(job);
-    return status;
+    status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
+    return status == FERRY_OK ? start(target->store->context, &call, out) : status;
 }
 
 /* -- prefetch -------------------------------------------------------------------------------------- */
@@ -253,7 +225,6 @@ ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
 {
     struct ferryi_range range;
     ferryi_lane *lane = NULL;
-    ferry_event *event;
     ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "prefetch", &range);
     if (status == FERRY_OK)
         status = ferryi_context_check_place(buffer->store->context, place, "prefetch");
@@ -272,16 +243,9 @@ ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
         if (status != FERRY_OK)
             return status;
     }
-    struct copy_job *job = job_new(context, &event, 0);
-    if (!job)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    job->call.run = run_prefetch;
-    job->call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                            .place = (uint8_t)place, .reason = "prefetch",
-                                            .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
-    status = ferryi_access_claim(&job->call.main, 1);
-    if (status == FERRY_OK)
-        return submit(job, event, NULL);
-    job_free(job);
-    return status;
+    struct ferryi_copy_call call = {.run = run_prefetch};
+    call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
+                                       .place = (uint8_t)place, .reason = "prefetch",
+                                       .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
+    return start(context, &call, NULL);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define YIELDS_BEFORE_LANES 64
+
 static struct ferryi_bodies *
 bodies_new(ferryi_store *store)
 {
@@ -26,7 +28,7 @@ release(struct ferryi_bodies *bodies)
 }
 
 ferry_status
-ferryi_bodies_add(ferryi_store *store, struct ferryi_bodies **out)
+ferryi_bodies_add(ferryi_store *store, bool writes, struct ferryi_bodies **out)
 {
     struct ferryi_bodies *bodies = atomic_load(&store->bodies);
     if (!bodies) {
@@ -39,15 +41,25 @@ ferryi_bodies_add(ferryi_store *store, struct ferryi_bodies **out)
             release(fresh);
     }
     atomic_fetch_add(&bodies->references, 1);
-    atomic_fetch_add(&bodies->pending, 1);
+    atomic_fetch_add(&bodies->pending, writes);
     *out = bodies;
     return FERRY_OK;
 }
 
 void
-ferryi_bodies_remove(struct ferryi_bodies *bodies)
+ferryi_bodies_queued(struct ferryi_bodies *bodies, const ferryi_lane *lane)
 {
-    atomic_fetch_sub(&bodies->pending, 1);
+    /* Uses of streams without a number are noted on the join lane of their place. */
+    if (!ferryi_lane_is_numbered(lane))
+        lane = lane->order->joins[lane->place];
+    if (lane)
+        atomic_fetch_or(&bodies->lanes, UINT64_C(1) << lane->number);
+}
+
+void
+ferryi_bodies_remove(struct ferryi_bodies *bodies, bool writes)
+{
+    atomic_fetch_sub(&bodies->pending, writes);
     release(bodies);
 }
 
@@ -63,20 +75,34 @@ ferryi_bodies_cut(ferryi_store *store)
     release(bodies);
 }
 
-/* Waiting for a write's stamp runs the body; that it has ended shows a moment later. */
+static ferry_status
+wait_for_writes(ferryi_store *store)
+{
+    ferry_status status = FERRY_OK;
+    for (int place = 1; place <= store->context->place_count && status == FERRY_OK; place++) {
+        ferryi_store_lock(store);
+        ferryi_stamp written = ferryi_store_copy(store, place)->written;
+        ferryi_store_unlock(store);
+        status = ferryi_stamp_wait(&store->context->order, NULL, written);
+    }
+    return status;
+}
+
+/*
+ * Waiting for a write's stamp runs the body; that it has ended shows a moment later. A body whose copy was given up
+ * since has no stamp there any more: its lane is waited for.
+ */
 void
 ferryi_bodies_wait(ferryi_store *store)
 {
-    while (ferryi_bodies_are_pending(store)) {
-        for (int place = 1; place <= store->context->place_count; place++) {
-            ferryi_store_lock(store);
-            ferryi_stamp written = ferryi_store_copy(store, place)->written;
-            ferryi_store_unlock(store);
-            /* A device that cannot be waited for says so again to whoever needs it. */
-            if (ferryi_stamp_wait(&store->context->order, NULL, written) != FERRY_OK)
-                return;
-        }
-        if (ferryi_bodies_are_pending(store))
+    ferry_status status = FERRY_OK;
+    for (unsigned tries = 0; status == FERRY_OK && ferryi_bodies_are_pending(store); tries++) {
+        if (tries < YIELDS_BEFORE_LANES)
+            status = wait_for_writes(store);
+        else
+            status = ferryi_lanes_wait(&store->context->order, NULL, atomic_load(&atomic_load(&store->bodies)->lanes));
+        /* A device that cannot be waited for says so again to whoever needs it. */
+        if (status == FERRY_OK && ferryi_bodies_are_pending(store))
             ferryi_yield();
     }
 }

@@ -15,19 +15,22 @@
 
 struct ferryi_bodies {
     atomic_int references;     /* the store's, and one for each body */
-    _Atomic uint32_t pending;  /* bodies that have not ended */
+    _Atomic uint32_t pending;  /* bodies that write and have not ended */
+    _Atomic uint64_t lanes;    /* that such bodies were ever queued on */
     ferryi_mutex mutex;
     ferryi_store *store;       /* NULL once it is gone */
 };
 
-/* The store's link, made at the first call, with a reference for the caller and one more body pending. */
-ferry_status ferryi_bodies_add(ferryi_store *store, struct ferryi_bodies **out);
+/* The store's link, made at the first call, with a reference for the caller; a body that writes is pending from now on. */
+ferry_status ferryi_bodies_add(ferryi_store *store, bool writes, struct ferryi_bodies **out);
+/* The body that writes was queued on the lane, and its use is noted. */
+void ferryi_bodies_queued(struct ferryi_bodies *bodies, const ferryi_lane *lane);
 /* One body less, and the caller's reference. */
-void ferryi_bodies_remove(struct ferryi_bodies *bodies);
+void ferryi_bodies_remove(struct ferryi_bodies *bodies, bool writes);
 /* The store is being freed. */
 void ferryi_bodies_cut(ferryi_store *store);
 
-/* Block until no body is pending that was queued before this call. Without locks; the caller's claims keep new ones off its range. */
+/* Block until no body that writes is pending that was queued before this call. Without locks; the caller's claims keep new ones off its range. */
 void ferryi_bodies_wait(ferryi_store *store);
 static inline bool
 ferryi_bodies_are_pending(const ferryi_store *store)

@@ -159,7 +159,7 @@ ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion, s
 
     struct ferryi_copy_call call = {0};
     FERRY_TRY(status, out, ferryi_copy_plan(&call, target->store, to, source->store, from, FERRY_PLACE_HOST));
-    FERRY_TRY(status, out, ferryi_copy_claim_pair(&call));
+    FERRY_TRY(status, out, ferryi_copy_claim(&call));
     struct ferryi_access both[2] = {call.main, call.other};
     FERRY_TRY(status, out, ferryi_access_prepare(both, 2));
     status = check_values(conversion, both[1].pointer, count, policy);

@@ -47,26 +47,7 @@ ferryi_copy_lane(ferryi_store *store, int place, ferryi_lane **out)
     return ferryi_engine_lane(store->context->engine, place, place, out);
 }
 
-/* -- from and to the caller's memory --------------------------------------------------------------- */
-
-static ferry_status
-run_copy_from(struct ferryi_copy_call *call)
-{
-    struct ferryi_access *main = &call->main;
-    ferry_status status = ferryi_access_prepare(main, 1);
-    if (status != FERRY_OK)
-        return status;
-    size_t done = 0, bytes = main->end - main->begin;
-    struct ferryi_transfer_job job = job_of(call, main->reason);
-    job.foreign_source = true;
-    job.part_done = count_part;
-    job.user = &done;
-    struct ferryi_memory target = ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin);
-    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    status = ferryi_engine_copy(main->store->context->engine, target, source, bytes, main->lane, &job);
-    ferryi_access_note_loss(main->store, main->place, status);
-    return ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
-}
+/* -- into a buffer --------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done)
@@ -78,6 +59,69 @@ ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t do
     free(text);
     return status != FERRY_OK ? status : closed;
 }
+
+/* From prepare to close; `step` moves the bytes. */
+static ferry_status
+run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+                                                             const struct ferryi_transfer_job *job))
+{
+    struct ferryi_access both[2] = {call->main, call->other};
+    struct ferryi_access *main = &call->main;
+    ferry_status status = ferryi_access_prepare(both, call->other.store ? 2 : 1);
+    if (status != FERRY_OK)
+        return status;
+    size_t done = 0, bytes = main->end - main->begin;
+    struct ferryi_transfer_job job = job_of(call, main->reason);
+    job.foreign_source = call->source != NULL;
+    job.part_done = count_part;
+    job.user = &done;
+    status = step(call, ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, &job);
+    ferryi_access_note_loss(main->store, main->place, status);
+    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
+    if (call->other.store)
+        (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.lane);
+    return status;
+}
+
+static ferry_status
+copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
+    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.lane, job);
+}
+
+static ferry_status
+copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->other.begin);
+    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.lane, job);
+}
+
+static ferry_status
+fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    return ferryi_engine_fill(call->main.store->context->engine, target, bytes, call->value, call->value_bytes, call->main.lane, job);
+}
+
+static ferry_status
+run_copy_from(struct ferryi_copy_call *call)
+{
+    return run_into(call, copy_from_memory);
+}
+
+static ferry_status
+run_copy(struct ferryi_copy_call *call)
+{
+    return run_into(call, copy_from_buffer);
+}
+
+static ferry_status
+run_fill(struct ferryi_copy_call *call)
+{
+    return run_into(call, fill_with_value);
+}
+
+/* -- out of a buffer ------------------------------------------------------------------------------- */
 
 /* One stretch of bytes with the same places, into the caller's memory. */
 static ferry_status
@@ -126,48 +170,7 @@ run_copy_to(struct ferryi_copy_call *call)
     return status;
 }
 
-/* -- fill ------------------------------------------------------------------------------------------ */
-
-static ferry_status
-run_fill(struct ferryi_copy_call *call)
-{
-    struct ferryi_access *main = &call->main;
-    ferry_status status = ferryi_access_prepare(main, 1);
-    if (status != FERRY_OK)
-        return status;
-    size_t done = 0, bytes = main->end - main->begin;
-    struct ferryi_transfer_job job = job_of(call, main->reason);
-    job.part_done = count_part;
-    job.user = &done;
-    status = ferryi_engine_fill(main->store->context->engine,
-                                ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, call->value,
-                                call->value_bytes, main->lane, &job);
-    ferryi_access_note_loss(main->store, main->place, status);
-    return ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
-}
-
 /* -- buffer to buffer ------------------------------------------------------------------------------ */
-
-static ferry_status
-run_copy(struct ferryi_copy_call *call)
-{
-    struct ferryi_access both[2] = {call->main, call->other};
-    ferry_status status = ferryi_access_prepare(both, 2);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_store *target = call->main.store, *source = call->other.store;
-    size_t done = 0, bytes = call->main.end - call->main.begin;
-    int place = call->main.lane ? call->main.place : 0;
-    struct ferryi_transfer_job job = job_of(call, "copy");
-    job.part_done = count_part;
-    job.user = &done;
-    status = ferryi_engine_copy(target->context->engine, ferryi_access_memory(target, place, call->main.begin),
-                                ferryi_access_memory(source, place, call->other.begin), bytes, call->main.lane, &job);
-    ferryi_access_note_loss(target, call->main.place, status);
-    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
-    (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.lane);
-    return status;
-}
 
 /* Both sides at the place where the source is current and, if there is a choice, the target too. */
 int
@@ -190,10 +193,10 @@ set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_rang
 }
 
 ferry_status
-ferryi_copy_claim_pair(struct ferryi_copy_call *call)
+ferryi_copy_claim(struct ferryi_copy_call *call)
 {
     struct ferryi_access both[2] = {call->main, call->other};
-    ferry_status status = ferryi_access_claim(both, 2);
+    ferry_status status = ferryi_access_claim(both, call->other.store ? 2 : 1);
     if (status != FERRY_OK)
         return status;
     /* Claiming sorted them. */
@@ -201,6 +204,13 @@ ferryi_copy_claim_pair(struct ferryi_copy_call *call)
     call->main = both[swapped];
     call->other = both[!swapped];
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_copy_run(struct ferryi_copy_call *call)
+{
+    ferry_status status = ferryi_copy_claim(call);
+    return status == FERRY_OK ? call->run(call) : status;
 }
 
 /* Overlapping ranges of one buffer: in place at the host, else by way of a second buffer. */
@@ -219,7 +229,7 @@ copy_overlapping(ferry_buffer *target, struct ferryi_range to, struct ferryi_ran
             rest = (struct ferryi_range){from.begin, to.begin};
         set_access(&call.main, store, to, FERRY_UPDATE, FERRY_PLACE_HOST, NULL, "copy");
         set_access(&call.other, store, rest, FERRY_READ, FERRY_PLACE_HOST, NULL, "copy");
-        ferry_status status = ferryi_copy_claim_pair(&call);
+        ferry_status status = ferryi_copy_claim(&call);
         struct ferryi_access claims[2] = {call.main, call.other};
         if (status == FERRY_OK)
             status = ferryi_access_prepare(claims, 2);
@@ -275,9 +285,7 @@ ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *s
         return to.begin == from.begin ? FERRY_OK : copy_overlapping(target, to, from, options);
     struct ferryi_copy_call call = {.options = options};
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, -1);
-    if (status == FERRY_OK)
-        status = ferryi_copy_claim_pair(&call);
-    return status == FERRY_OK ? run_copy(&call) : status;
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 /* -- the public calls ------------------------------------------------------------------------------ */
@@ -318,14 +326,6 @@ ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct
     return status;
 }
 
-static ferry_status
-run_now(struct ferryi_copy_call *call, ferry_status status)
-{
-    if (status == FERRY_OK)
-        status = ferryi_access_claim(&call->main, 1);
-    return status == FERRY_OK ? call->run(call) : status;
-}
-
 ferry_status
 ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
                   struct ferryi_range *out)
@@ -347,7 +347,8 @@ ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element, 
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
     if (status != FERRY_OK || range.begin == range.end)
         return status;
-    return run_now(&call, ferryi_copy_plan_from(&call, buffer->store, range, source, -1));
+    status = ferryi_copy_plan_from(&call, buffer->store, range, source, -1);
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 ferry_status
@@ -360,7 +361,7 @@ ferry_buffer_copy_to_with(ferry_buffer *buffer, const ferry_element *element, si
     if (status != FERRY_OK || range.begin == range.end)
         return status;
     ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return run_now(&call, FERRY_OK);
+    return ferryi_copy_run(&call);
 }
 
 ferry_status
@@ -372,7 +373,8 @@ ferry_buffer_fill_with(ferry_buffer *buffer, const ferry_element *element, size_
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
     if (status != FERRY_OK || range.begin == range.end)
         return status;
-    return run_now(&call, ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1));
+    status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1);
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 ferry_status

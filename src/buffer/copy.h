@@ -11,7 +11,7 @@
 
 struct ferryi_copy_call {
     struct ferryi_access main;  /* the target, or for copy_to the source */
-    struct ferryi_access other; /* the source buffer of a copy */
+    struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
     const void *source;         /* the caller's memory */
     void *target;
     const void *value; /* of a fill */
@@ -29,8 +29,10 @@ ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *
                                    size_t value_bytes, int place);
 ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from, int place);
-/* Claim both sides of a planned buffer-to-buffer copy. */
-ferry_status ferryi_copy_claim_pair(struct ferryi_copy_call *call);
+/* Claim what was planned. */
+ferry_status ferryi_copy_claim(struct ferryi_copy_call *call);
+/* Claim and run it on this thread. */
+ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
 /* A buffer-to-buffer copy from beginning to end, overlapping ranges included. */
 ferry_status ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
                                 const ferry_element *element, const ferry_transfer_options *options);

@@ -341,11 +341,18 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool write
     return FERRY_OK;
 }
 
+/* The closing event of a retired lane covers the use: nothing was queued on it later. */
+static ferryi_stamp
+stamp_use(ferryi_lane *lane)
+{
+    return atomic_load(&lane->retired) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
+}
+
 void
 ferryi_store_note_read(ferryi_store *store, int place, ferryi_lane *lane)
 {
     ferryi_store_lock(store);
-    ferryi_lane_stamp(lane);
+    stamp_use(lane);
     ferryi_store_copy(store, place)->readers |= UINT64_C(1) << lane->number;
     ferryi_store_unlock(store);
 }
@@ -359,7 +366,7 @@ ferryi_store_note_write(ferryi_store *store, int place, ferryi_lane *lane)
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         ferryi_stamp other = copy->written;
         if (ferryi_stamp_is_ordered(order, lane, other)) {
-            copy->written = ferryi_lane_stamp(lane);
+            copy->written = stamp_use(lane);
             if (ferryi_lanes_are_ordered(order, lane, copy->readers))
                 copy->readers = 0;
             ferryi_store_unlock(store);

@@ -404,7 +404,10 @@ ferryi_lane_stamp_since(ferryi_lane *lane, uint32_t generation)
     if (lane->generation != generation)
         return 0;
     uint64_t tick = atomic_load(&lane->tick);
-    return atomic_load(&lane->retired) ? ferryi_stamp_make(lane->number, tick - 1) : ferryi_lane_stamp(lane);
+    if (!atomic_load(&lane->retired))
+        return ferryi_lane_stamp(lane);
+    raise_to(&lane->used, tick);
+    return ferryi_stamp_make(lane->number, tick - 1);
 }
 
 ferry_status

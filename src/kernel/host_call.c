@@ -19,7 +19,7 @@
 
 /* A range that the launch uses. */
 struct use {
-    struct ferryi_bodies *bodies; /* with a pending body counted */
+    struct ferryi_bodies *bodies; /* with a pending body counted, if it writes */
     size_t begin, end;
     uint8_t access;
 };
@@ -121,7 +121,7 @@ follow_stores(const struct ferryi_launch_plan *plan, struct ferryi_host_call *ca
         const struct ferryi_access *access = &plan->merged[i];
         struct use *use = &call->uses[i];
         *use = (struct use){.begin = access->begin, .end = access->end, .access = access->access};
-        ferry_status status = ferryi_bodies_add(access->store, &use->bodies);
+        ferry_status status = ferryi_bodies_add(access->store, use->access != FERRY_READ, &use->bodies);
         if (status != FERRY_OK)
             return status;
         call->use_count++;
@@ -133,7 +133,7 @@ static void
 call_free(struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < call->use_count; i++)
-        ferryi_bodies_remove(call->uses[i].bodies);
+        ferryi_bodies_remove(call->uses[i].bodies, call->uses[i].access != FERRY_READ);
     free(call);
 }
 
@@ -251,5 +251,8 @@ ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane)
 void
 ferryi_host_call_committed(struct ferryi_host_call *call)
 {
+    for (size_t i = 0; i < call->use_count; i++)
+        if (call->uses[i].access != FERRY_READ)
+            ferryi_bodies_queued(call->uses[i].bodies, call->lane);
     let_go(call);
 }

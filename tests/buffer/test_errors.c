@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include <stdio.h>
+
+/*
+ * "Every function checks its arguments at this edge": each public function with each wrong argument gives the named
+ * status and a sentence, writes no output and changes nothing.
+ */
+
+#define SENTINEL ((void *)(uintptr_t)0xabcdef)
+
+/* A call that fails and must leave `buffer` and the output `out`, which holds the sentinel, as they were. */
+#define REFUSES(status, buffer, out, call)         \
+    do {                                           \
+        snapshot before_ = take_snapshot(buffer);  \
+        (out) = SENTINEL;                          \
+        FAILS(status, call);                       \
+        assert_ptr_equal((out), SENTINEL);         \
+        expect_unchanged((buffer), &before_);      \
+    } while (0)
+
+/* The same for calls without an output. */
+#define REFUSED(status, buffer, call)              \
+    do {                                           \
+        snapshot before_ = take_snapshot(buffer);  \
+        FAILS(status, call);                       \
+        expect_unchanged((buffer), &before_);      \
+    } while (0)
+
+#define INVALID FERRY_ERROR_INVALID_ARGUMENT
+#define RANGE FERRY_ERROR_OUT_OF_RANGE
+#define TYPE FERRY_ERROR_WRONG_TYPE
+
+/* -- contexts -------------------------------------------------------------------------------------- */
+
+static void
+test_contexts_check_their_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_context *out = SENTINEL;
+    FAILS(INVALID, ferry_context_create(NULL, NULL));
+    FAILS(INVALID, ferry_context_shared(NULL));
+    FAILS(INVALID, ferry_context_create(&(ferry_context_options){.devices = "host,,host"}, &out));
+    FAILS(FERRY_ERROR_NO_DEVICE, ferry_context_create(&(ferry_context_options){.devices = "cuda:4711"}, &out));
+    FAILS(INVALID, ferry_context_create(&(ferry_context_options){.devices = "emulated:16"}, &out));
+    assert_ptr_equal(out, SENTINEL);
+
+    assert_int_equal(ferry_context_place_count(NULL), 0);
+    assert_null(ferry_context_stream(NULL, 1));
+    assert_null(ferry_context_stream(f->context, 0));
+    assert_null(ferry_context_stream(f->context, -1));
+    assert_null(ferry_context_stream(f->context, f->places + 1));
+    ferry_context_destroy(NULL);
+    ferry_context *none = NULL;
+    ferry_context_destroy(&none);
+
+    ferry_place_info info;
+    ferry_memory_info memory;
+    ferry_transfer_stats stats;
+    ferry_buffer *buffer = SENTINEL;
+    const int wrong[] = {-1, f->places + 1, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        FAILS(INVALID, ferry_context_place_info(f->context, wrong[i], &info));
+        FAILS(INVALID, ferry_context_memory_info(f->context, wrong[i], &memory));
+    }
+    FAILS(INVALID, ferry_context_place_info(NULL, 0, &info));
+    FAILS(INVALID, ferry_context_place_info(f->context, 0, NULL));
+    FAILS(INVALID, ferry_context_memory_info(NULL, 0, &memory));
+    FAILS(INVALID, ferry_context_memory_info(f->context, 0, NULL));
+    FAILS(INVALID, ferry_context_transfer_stats(NULL, &stats));
+    FAILS(INVALID, ferry_context_transfer_stats(f->context, NULL));
+    FAILS(INVALID, ferry_context_find(NULL, "x", &buffer));
+    FAILS(INVALID, ferry_context_find(f->context, NULL, &buffer));
+    FAILS(INVALID, ferry_context_find(f->context, "x", NULL));
+    FAILS(INVALID, ferry_context_find(f->context, "nobody", &buffer));
+    assert_ptr_equal(buffer, SENTINEL);
+}
+
+/* -- streams and events ---------------------------------------------------------------------------- */
+
+static void
+test_streams_check_their_arguments(void **state)
+{
+    fixture *f = *state;
+    fixture foreign;
+    fixture_open(&foreign, NULL);
+    ferry_stream *out = SENTINEL;
+    const int wrong[] = {-1, 0, f->places + 1};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        FAILS(INVALID, ferry_stream_create(f->context, wrong[i], &out));
+        FAILS(INVALID, ferry_stream_wrap(f->context, wrong[i], ferry_stream_native(f->stream), &out));
+    }
+    FAILS(INVALID, ferry_stream_create(NULL, 1, &out));
+    FAILS(INVALID, ferry_stream_create(f->context, 1, NULL));
+    FAILS(INVALID, ferry_stream_wrap(NULL, 1, ferry_stream_native(f->stream), &out));
+    FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
+    assert_ptr_equal(out, SENTINEL);
+    assert_null(ferry_stream_native(NULL));
+    assert_int_equal(ferry_stream_place(NULL), -1);
+    ferry_stream_destroy(NULL);
+    ferry_stream *none = NULL;
+    ferry_stream_destroy(&none);
+
+    ferry_event *event = SENTINEL;
+    bool done;
+    FAILS(INVALID, ferry_stream_flush(NULL));
+    FAILS(INVALID, ferry_stream_synchronize(NULL));
+    FAILS(INVALID, ferry_stream_record(NULL, &event));
+    FAILS(INVALID, ferry_stream_record(f->stream, NULL));
+    assert_ptr_equal(event, SENTINEL);
+    OK(ferry_stream_record(f->stream, &event));
+    FAILS(INVALID, ferry_stream_wait_event(NULL, event));
+    FAILS(INVALID, ferry_stream_wait_event(f->stream, NULL));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_stream_wait_event(foreign.stream, event));
+    FAILS(INVALID, ferry_event_synchronize(NULL));
+    FAILS(INVALID, ferry_event_query(NULL, &done));
+    FAILS(INVALID, ferry_event_query(event, NULL));
+    FAILS(INVALID, ferry_event_cancel(NULL));
+    OK(ferry_event_cancel(event)); /* no effect on a recorded point */
+    OK(ferry_event_synchronize(event));
+    OK(ferry_event_query(event, &done));
+    assert_true(done);
+    ferry_event_destroy(&event);
+    assert_null(event);
+    ferry_event_destroy(&event);
+    ferry_event_destroy(NULL);
+    fixture_close(&foreign);
+}
+
+/* -- creating -------------------------------------------------------------------------------------- */
+
+static void
+test_creation_checks_its_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *out = SENTINEL;
+    int32_t values[4] = {1, 2, 3, 4};
+    ferry_element malformed = *INT;
+    malformed.bytes = 3;
+    FAILS(INVALID, ferry_buffer_create(NULL, INT, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create(f->context, NULL, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create(f->context, INT, 4, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_create(f->context, &malformed, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(NULL, INT, values, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, NULL, values, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, NULL, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, NULL, NULL));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX / 2, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create_from(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_wrap_host(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+    const ferry_buffer_options wrong[] = {{.align = 3}, {.align = (size_t)4 << 20}, {.memory = FERRY_MEMORY_DEVICE},
+                                          {.memory = (ferry_memory_kind)77}, {.memory = (ferry_memory_kind)-1}};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        FAILS(INVALID, ferry_buffer_create(f->context, INT, 4, &wrong[i], &out));
+        FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, &wrong[i], &out));
+    }
+    FAILS(INVALID, ferry_buffer_wrap_host(NULL, INT, values, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, NULL, values, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, NULL, 4, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, values, 4, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, (char *)values + 1, 2, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(NULL, INT, values, 4, f->stream, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, NULL, values, 4, f->stream, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, NULL, 4, f->stream, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, f->stream, NULL, NULL));
+    fixture foreign;
+    fixture_open(&foreign, NULL);
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_buffer_wrap_device(f->context, INT, values, 4, foreign.stream, NULL, &out));
+    if (f->places > 1)
+        FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, NULL, NULL, &out));
+    fixture_close(&foreign);
+    assert_ptr_equal(out, SENTINEL);
+    assert_null(f->context->stores);
+}
+
+static void
+test_handles_of_nothing_answer_with_nothing(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *none = NULL, *out = SENTINEL;
+    ferry_buffer_info info;
+    ferry_scope scope;
+    void *memory = SENTINEL;
+    int32_t value = 7;
+    char text[8] = "before";
+    assert_int_equal(ferry_buffer_count(NULL), 0);
+    assert_int_equal(ferry_buffer_bytes(NULL), 0);
+    assert_null(ferry_buffer_element(NULL));
+    assert_null(ferry_buffer_context(NULL));
+    assert_int_equal(ferry_buffer_state(NULL), FERRY_STATE_UNINITIALIZED);
+    assert_int_equal(ferry_buffer_describe(NULL, text, sizeof(text)), 0);
+    assert_string_equal(text, "");
+    assert_false(ferry_buffer_is_current(NULL, 0));
+    assert_false(ferry_buffer_is_pinned(NULL));
+    assert_null(ferry_buffer_retain(NULL));
+    ferry_buffer_destroy(NULL);
+    ferry_buffer_destroy(&none);
+    FAILS(INVALID, ferry_buffer_info_get(NULL, &info));
+    FAILS(INVALID, ferry_buffer_unwrap(NULL, NULL));
+    FAILS(INVALID, ferry_buffer_unwrap(&none, NULL));
+    FAILS(INVALID, ferry_buffer_view(NULL, INT, 0, 0, &out));
+    FAILS(INVALID, ferry_buffer_view_of(NULL, INT, 0, 0, &out));
+    FAILS(INVALID, ferry_buffer_from_raw(NULL, INT, &out));
+    FAILS(INVALID, ferry_buffer_resize(NULL, 4));
+    FAILS(INVALID, ferry_buffer_open_host(NULL, INT, FERRY_READ, 0, 0, &scope, &memory));
+    FAILS(INVALID, ferry_buffer_open_device(NULL, INT, FERRY_READ, f->stream, 0, 0, &scope, &memory));
+    FAILS(INVALID, ferry_buffer_wait_free(NULL, FERRY_READ, 0));
+    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, &value, 1));
+    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, &value, 1));
+    FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1));
+    FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value));
+    FAILS(INVALID, ferry_buffer_copy_from_with(NULL, INT, 0, &value, 1, NULL));
+    FAILS(INVALID, ferry_buffer_copy_to_with(NULL, INT, 0, &value, 1, NULL));
+    FAILS(INVALID, ferry_buffer_copy_with(NULL, INT, 0, NULL, 0, 1, NULL));
+    FAILS(INVALID, ferry_buffer_fill_with(NULL, INT, 0, 1, &value, NULL));
+    FAILS(INVALID, ferry_buffer_copy_from_async(NULL, INT, 0, &value, 1, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_copy_to_async(NULL, INT, 0, &value, 1, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_copy_async(NULL, INT, 0, NULL, 0, 1, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_fill_async(NULL, INT, 0, 1, &value, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_sync_to(NULL, 0, 0, 0));
+    FAILS(INVALID, ferry_buffer_mark_dirty(NULL, 0, 0, 0, NULL));
+    FAILS(INVALID, ferry_buffer_invalidate(NULL, 0, 0, 0));
+    FAILS(INVALID, ferry_buffer_discard(NULL, 0, 0));
+    FAILS(INVALID, ferry_buffer_reserve(NULL, 0));
+    FAILS(INVALID, ferry_buffer_evict(NULL, 0));
+    FAILS(INVALID, ferry_buffer_wait_idle(NULL, 0));
+    FAILS(INVALID, ferry_buffer_pin(NULL, 0, &memory));
+    FAILS(INVALID, ferry_buffer_unpin(NULL, 0));
+    FAILS(INVALID, ferry_buffer_prefetch(NULL, 0, NULL));
+    FAILS(INVALID, ferry_buffer_advise(NULL, FERRY_ADVISE_READ_MOSTLY, 1));
+    assert_ptr_equal(memory, SENTINEL);
+    assert_ptr_equal(out, SENTINEL);
+    assert_int_equal(value, 7);
+}
+
+/* -- ranges and types ------------------------------------------------------------------------------ */
+
+struct span {
+    size_t offset, count;
+};
+/* Of ten elements: past the end by one, by far, by an offset alone, and by sums that wrap. */
+static const struct span outside[] = {{0, 11}, {10, 1}, {11, 0}, {11, FERRY_REST}, {5, 6}, {SIZE_MAX - 1, 3}, {3, SIZE_MAX - 1},
+                                      {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 4 + 1, 1}, {0, SIZE_MAX / 4 + 2}};
+
+static void
+test_ranges_past_the_end_are_refused_everywhere(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0), *other = make_counting(f, 100, 0), *out;
+    int32_t values[128] = {0};
+    ferry_scope scope;
+    void *memory;
+    ferry_event *event;
+    touch(f, b, 1, FERRY_READ, 2, 5);
+    for (size_t i = 0; i < LENGTH(outside); i++) {
+        size_t offset = outside[i].offset, count = outside[i].count;
+        REFUSES(RANGE, b, memory, ferry_buffer_open_host(b, INT, FERRY_UPDATE, offset, count, &scope, &memory));
+        REFUSES(RANGE, b, memory, ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, offset, count, &scope, &memory));
+        REFUSES(RANGE, b, out, ferry_buffer_view(b, INT, offset, count, &out));
+        REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, values, count));
+        REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, values, count));
+        REFUSED(RANGE, b, ferry_buffer_copy_from_with(b, INT, offset, values, count, NULL));
+        REFUSED(RANGE, b, ferry_buffer_copy_to_with(b, INT, offset, values, count, NULL));
+        REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values));
+        REFUSED(RANGE, b, ferry_buffer_fill_with(b, INT, offset, count, values, NULL));
+        REFUSES(RANGE, b, event, ferry_buffer_copy_from_async(b, INT, offset, values, count, NULL, &event));
+        REFUSES(RANGE, b, event, ferry_buffer_copy_to_async(b, INT, offset, values, count, NULL, &event));
+        REFUSES(RANGE, b, event, ferry_buffer_fill_async(b, INT, offset, count, values, NULL, &event));
+        REFUSED(RANGE, b, ferry_buffer_copy(other, INT, 0, b, offset, count));
+        REFUSED(RANGE, b, ferry_buffer_sync_to(b, offset, count, 1));
+        REFUSED(RANGE, b, ferry_buffer_mark_dirty(b, offset, count, 0, NULL));
+        REFUSED(RANGE, b, ferry_buffer_invalidate(b, offset, count, 0));
+        REFUSED(RANGE, b, ferry_buffer_discard(b, offset, count));
+        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, offset, count), FERRY_UPDATE);
+        REFUSES(RANGE, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+    }
+    REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 5, other, 0, 6));
+    REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 11, other, 0, 0));
+    REFUSED(RANGE, b, ferry_buffer_copy_with(b, INT, 0, other, 0, FERRY_REST, NULL));
+    REFUSES(RANGE, b, event, ferry_buffer_copy_async(b, INT, 5, other, 0, 6, NULL, &event));
+    REFUSES(RANGE, b, out, ferry_buffer_view_of(b, BYTE, 41, 0, &out));
+    REFUSES(RANGE, b, out, ferry_buffer_view_of(b, BYTE, 0, 41, &out));
+    REFUSES(RANGE, b, out, ferry_buffer_view_of(b, BYTE, SIZE_MAX, 1, &out));
+    REFUSES(RANGE, b, out, ferry_buffer_view_of(b, INT, 4, SIZE_MAX - 1, &out));
+    REFUSES(RANGE, b, out, ferry_buffer_view_of(b, INT, 4, SIZE_MAX / 4 + 1, &out));
+    expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    for (size_t i = 0; i < LENGTH(values); i++)
+        assert_int_equal(values[i], 0);
+    ferry_buffer_destroy(&b);
+    ferry_buffer_destroy(&other);
+}
+
+static void
+test_wrong_types_and_nulls_are_refused_everywhere(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0), *other = NULL, *out;
+    int32_t values[10];
+    ferry_scope scope;
+    void *memory;
+    ferry_event *event;
+    OK(ferry_buffer_create(f->context, FLOAT, 10, NULL, &other));
+    const struct {
+        ferry_status status;
+        const ferry_element *element;
+    } wrong[] = {{TYPE, FLOAT}, {TYPE, DOUBLE}, {TYPE, BYTE}, {INVALID, NULL}};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        ferry_status s = wrong[i].status;
+        const ferry_element *e = wrong[i].element;
+        REFUSES(s, b, memory, ferry_buffer_open_host(b, e, FERRY_UPDATE, 0, 1, &scope, &memory));
+        REFUSES(s, b, memory, ferry_buffer_open_device(b, e, FERRY_UPDATE, f->stream, 0, 1, &scope, &memory));
+        REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
+        REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
+        REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1));
+        REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1));
+        REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values));
+        REFUSES(s, b, event, ferry_buffer_copy_from_async(b, e, 0, values, 1, NULL, &event));
+        REFUSES(s, b, event, ferry_buffer_copy_to_async(b, e, 0, values, 1, NULL, &event));
+        REFUSES(s, b, event, ferry_buffer_fill_async(b, e, 0, 1, values, NULL, &event));
+        REFUSES(s, b, event, ferry_buffer_copy_async(b, e, 0, b, 5, 1, NULL, &event));
+        REFUSED(s, b, ferry_buffer_copy(b, e, 0, b, 5, 1));
+        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, e, 0, 1), FERRY_UPDATE);
+        if (e)
+            REFUSES(s, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+    }
+    REFUSED(TYPE, b, ferry_buffer_copy(b, INT, 0, other, 0, 1));
+    REFUSED(TYPE, other, ferry_buffer_copy(other, INT, 0, b, 0, 1));
+    REFUSED(INVALID, b, ferry_buffer_copy(b, INT, 0, NULL, 0, 1));
+    REFUSED(INVALID, b, ferry_buffer_copy(NULL, INT, 0, b, 0, 1));
+    REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, NULL, 1));
+    REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, NULL, 1));
+    REFUSED(INVALID, b, ferry_buffer_fill(b, INT, 0, 1, NULL));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_from_async(b, INT, 0, NULL, 1, NULL, &event));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_to_async(b, INT, 0, NULL, 1, NULL, &event));
+    REFUSES(INVALID, b, event, ferry_buffer_fill_async(b, INT, 0, 1, NULL, NULL, &event));
+    REFUSED(INVALID, b, ferry_buffer_view(b, INT, 0, 1, NULL));
+    REFUSED(INVALID, b, ferry_buffer_view_of(b, INT, 0, 1, NULL));
+    REFUSES(INVALID, b, out, ferry_buffer_view_of(b, NULL, 0, 1, &out));
+    REFUSED(INVALID, b, ferry_buffer_from_raw(b, INT, NULL));
+    REFUSED(INVALID, b, ferry_buffer_info_get(b, NULL));
+    const int accesses[] = {0, 4, -1, 1000};
+    for (size_t i = 0; i < LENGTH(accesses); i++) {
+        ferry_access a = (ferry_access)accesses[i];
+        REFUSES(INVALID, b, memory, ferry_buffer_open_host(b, INT, a, 0, 1, &scope, &memory));
+        REFUSES(INVALID, b, memory, ferry_buffer_open_device(b, INT, a, f->stream, 0, 1, &scope, &memory));
+        REFUSED(INVALID, b, ferry_buffer_wait_free(b, a, 0));
+        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), a);
+        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+    }
+    REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, NULL, &memory));
+    REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, NULL));
+    REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, NULL, &memory));
+    REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, &scope, NULL));
+    expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+    ferry_buffer_destroy(&other);
+}
+
+/* -- places ---------------------------------------------------------------------------------------- */
+
+static void
+test_unknown_places_are_refused_everywhere(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0);
+    ferry_scope scope;
+    void *memory;
+    const int wrong[] = {-1, f->places + 1, 255, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        int place = wrong[i];
+        REFUSED(INVALID, b, ferry_buffer_sync_to(b, 0, 1, place));
+        REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, place, NULL));
+        REFUSED(INVALID, b, ferry_buffer_invalidate(b, 0, 1, place));
+        REFUSED(INVALID, b, ferry_buffer_reserve(b, place));
+        REFUSED(INVALID, b, ferry_buffer_evict(b, place));
+        REFUSED(INVALID, b, ferry_buffer_wait_idle(b, place));
+        REFUSES(INVALID, b, memory, ferry_buffer_pin(b, place, &memory));
+        REFUSED(INVALID, b, ferry_buffer_unpin(b, place));
+        REFUSED(INVALID, b, ferry_buffer_prefetch(b, place, NULL));
+        REFUSED(INVALID, b, ferry_buffer_advise(b, FERRY_ADVISE_READ_MOSTLY, place));
+        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
+        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, place, NULL));
+        assert_false(ferry_buffer_is_current(b, place));
+    }
+    REFUSED(INVALID, b, ferry_buffer_pin(b, 0, NULL));
+    REFUSED(FERRY_ERROR_INVALID_STATE, b, ferry_buffer_unpin(b, 0));
+    REFUSED(INVALID, b, ferry_buffer_advise(b, (ferry_advice)0, 1));
+    REFUSED(INVALID, b, ferry_buffer_advise(b, (ferry_advice)7, 1));
+    REFUSED(FERRY_ERROR_UNSUPPORTED, b, ferry_buffer_advise(b, FERRY_ADVISE_READ_MOSTLY, 1));
+    REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream)); /* a device's stream for the host's copy */
+    if (f->places > 1) {
+        REFUSES(INVALID, b, memory, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
+        REFUSED(INVALID, b, ferry_buffer_prefetch(b, 1, stream_of(f, 2)));
+        REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream_of(f, 2)));
+        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
+        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 1, stream_of(f, 2)));
+    }
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_foreign_objects_are_refused_everywhere(void **state)
+{
+    fixture *f = *state;
+    fixture foreign;
+    fixture_open(&foreign, NULL);
+    ferry_buffer *b = make_counting(f, 10, 0), *other = make_counting(&foreign, 10, 0);
+    int32_t values[10] = {0};
+    ferry_scope scope, scopes[2];
+    void *memory, *pointers[2];
+    ferry_event *event;
+    ferry_stream *stream = foreign.stream;
+    const ferry_status status = FERRY_ERROR_WRONG_CONTEXT;
+    REFUSES(status, b, memory, ferry_buffer_open_device(b, INT, FERRY_UPDATE, stream, 0, 1, &scope, &memory));
+    REFUSED(status, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream));
+    REFUSED(status, b, ferry_buffer_prefetch(b, 1, stream));
+    REFUSED(status, b, ferry_buffer_copy(b, INT, 0, other, 0, 1));
+    REFUSED(status, b, ferry_buffer_copy(other, INT, 0, b, 0, 1));
+    REFUSES(status, b, event, ferry_buffer_copy_from_async(b, INT, 0, values, 1, stream, &event));
+    REFUSES(status, b, event, ferry_buffer_copy_to_async(b, INT, 0, values, 1, stream, &event));
+    REFUSES(status, b, event, ferry_buffer_fill_async(b, INT, 0, 1, values, stream, &event));
+    REFUSES(status, b, event, ferry_buffer_copy_async(b, INT, 0, b, 5, 1, stream, &event));
+    REFUSES(status, b, event, ferry_buffer_copy_async(b, INT, 0, other, 5, 1, NULL, &event));
+    ferry_argument arguments[2] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE),
+                                   ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
+    REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 2, 0, NULL));
+    REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 1, 1, stream));
+    open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
+    REFUSED(status, b, ferry_scope_close_on(&scope, stream));
+    REFUSED(FERRY_ERROR_BUSY, b, ferry_buffer_copy_to(b, INT, 0, values, 1)); /* it stayed open */
+    OK(ferry_scope_close(&scope));
+    expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+    ferry_buffer_destroy(&other);
+    fixture_close(&foreign);
+}
+
+/* -- scopes ---------------------------------------------------------------------------------------- */
+
+static void
+test_calls_on_scopes_check_their_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0);
+    ferry_scope scope, zero = {0};
+    FAILS(INVALID, ferry_scope_close(NULL));
+    FAILS(INVALID, ferry_scope_abandon(NULL));
+    FAILS(INVALID, ferry_scope_close_on(NULL, f->stream));
+    FAILS(INVALID, ferry_scope_close_on(&zero, NULL));
+    ferry_scope_close_all(NULL, 0);
+    open_at(f, b, 0, FERRY_UPDATE, 0, 1, &scope);
+    REFUSED(INVALID, b, ferry_scope_close_on(&scope, f->stream)); /* a host scope */
+    OK(ferry_scope_close(&scope));
+    if (f->places > 1) {
+        open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
+        REFUSED(INVALID, b, ferry_scope_close_on(&scope, stream_of(f, 2)));
+        OK(ferry_scope_close_on(&scope, f->stream));
+    }
+    ferry_argument value = ferry_size_value(4), empty = {0};
+    void *memory;
+    OK(ferry_scope_open_all(NULL, NULL, NULL, 0, 0, NULL));
+    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, NULL, 1, 0, NULL));
+    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, &empty, 1, 0, NULL));
+    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, &value, 1, 0, NULL));
+    ferry_argument good = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
+    REFUSED(INVALID, b, ferry_scope_open_all(NULL, &memory, &good, 1, 0, NULL));
+    REFUSED(INVALID, b, ferry_scope_open_all(&scope, &memory, &good, 1, 0, f->stream));
+    ferry_argument mixed[2] = {good, empty};
+    ferry_scope scopes[2];
+    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, mixed, 2, 0, NULL));
+    mixed[1] = value;
+    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, mixed, 2, 0, NULL));
+    ferry_buffer_destroy(&b);
+}
+
+/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. */
+static void
+test_open_scopes_make_conflicting_calls_busy(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0), *other = make_counting(f, 10, 0);
+    int32_t values[10] = {0};
+    ferry_scope held, scope;
+    void *memory;
+    ferry_event *event;
+    const ferry_status busy = FERRY_ERROR_BUSY;
+    for (int place = 0; place <= 1; place++) {
+        open_at(f, b, place, FERRY_UPDATE, 2, 3, &held);
+        REFUSES(busy, b, memory, ferry_buffer_open_host(b, INT, FERRY_READ, 4, 1, &scope, &memory));
+        REFUSED(busy, b, ferry_buffer_wait_free(b, FERRY_READ, 0));
+        REFUSED(busy, b, ferry_buffer_wait_free(b, FERRY_READ, 1000));
+        REFUSED(busy, b, ferry_buffer_copy_from(b, INT, 0, values, 3));
+        REFUSED(busy, b, ferry_buffer_copy_to(b, INT, 0, values, 3));
+        REFUSED(busy, b, ferry_buffer_fill(b, INT, 0, 3, values));
+        REFUSED(busy, b, ferry_buffer_copy(b, INT, 0, other, 0, 3));
+        REFUSED(busy, b, ferry_buffer_copy(other, INT, 0, b, 0, 3));
+        REFUSES(busy, b, event, ferry_buffer_copy_from_async(b, INT, 0, values, 3, NULL, &event));
+        REFUSES(busy, b, event, ferry_buffer_copy_to_async(b, INT, 0, values, 3, NULL, &event));
+        REFUSES(busy, b, event, ferry_buffer_fill_async(b, INT, 0, 3, values, NULL, &event));
+        REFUSES(busy, b, event, ferry_buffer_copy_async(other, INT, 0, b, 0, 3, NULL, &event));
+        REFUSED(busy, b, ferry_buffer_sync_to(b, 4, 2, place ? 0 : 1));
+        REFUSED(busy, b, ferry_buffer_discard(b, 4, 2));
+        REFUSED(busy, b, ferry_buffer_resize(b, 20));
+        REFUSED(busy, b, ferry_buffer_evict(b, place));
+        REFUSED(busy, b, ferry_buffer_invalidate(b, 0, FERRY_REST, place));
+        REFUSED(busy, b, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, NULL));
+        REFUSED(busy, b, ferry_buffer_prefetch(b, place ? 0 : 1, f->stream));
+        OK(ferry_buffer_copy_to(b, INT, 5, values, 5)); /* disjoint */
+        OK(ferry_scope_close(&held));
+        OK(ferry_buffer_wait_free(b, FERRY_OVERWRITE, 0));
+    }
+    expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+    ferry_buffer_destroy(&other);
+}
+
+/* -- pools and conversions ------------------------------------------------------------------------- */
+
+static void
+test_pools_check_their_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_pool *pool = SENTINEL;
+    ferry_block *block = SENTINEL;
+    ferry_pool_stats stats;
+    FAILS(INVALID, ferry_context_pool(NULL, 0, FERRY_MEMORY_DEFAULT, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, 0, FERRY_MEMORY_DEFAULT, NULL));
+    FAILS(INVALID, ferry_context_pool(f->context, -1, FERRY_MEMORY_DEFAULT, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, f->places + 1, FERRY_MEMORY_DEFAULT, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, 0, (ferry_memory_kind)5, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, 0, (ferry_memory_kind)-1, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, 0, FERRY_MEMORY_DEVICE, &pool));
+    FAILS(INVALID, ferry_context_pool(f->context, 1, FERRY_MEMORY_PINNED, &pool));
+    assert_ptr_equal(pool, SENTINEL);
+    OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEFAULT, &pool));
+    fixture foreign;
+    fixture_open(&foreign, NULL);
+    FAILS(INVALID, ferry_pool_take(NULL, 1, f->stream, &block));
+    FAILS(INVALID, ferry_pool_take(pool, 1, f->stream, NULL));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_pool_take(pool, 1, foreign.stream, &block));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_take(pool, SIZE_MAX / 2, f->stream, &block));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_take(pool, SIZE_MAX, f->stream, &block));
+    assert_ptr_equal(block, SENTINEL);
+    assert_null(ferry_block_pointer(NULL));
+    assert_int_equal(ferry_block_bytes(NULL), 0);
+    OK(ferry_pool_take(pool, 1, f->stream, &block));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_pool_give(&block, foreign.stream));
+    assert_non_null(block);
+    FAILS(INVALID, ferry_pool_give(NULL, f->stream));
+    OK(ferry_pool_give(&block, f->stream));
+    assert_null(block);
+    OK(ferry_pool_give(&block, f->stream));
+    FAILS(INVALID, ferry_pool_statistics(NULL, &stats));
+    FAILS(INVALID, ferry_pool_statistics(pool, NULL));
+    FAILS(INVALID, ferry_pool_trim(NULL, 0));
+    fixture_close(&foreign);
+}
+
+static ferry_status
+double_to_int(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    return ferry_convert_double_to_int(target, source, count, policy);
+}
+
+static void
+test_conversions_check_their_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_conversion good = {DOUBLE, INT, double_to_int}, no_from = {NULL, INT, double_to_int}, no_to = {DOUBLE, NULL, double_to_int},
+                     no_function = {DOUBLE, INT, NULL};
+    const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
+    ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
+    double values[11] = {0};
+    int32_t numbers[11] = {0};
+    OK(ferry_buffer_create(f->context, DOUBLE, 10, NULL, &doubles));
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        REFUSED(INVALID, ints, ferry_buffer_copy_from_converted(ints, wrong[i], 0, values, 1, FERRY_CONVERT_SATURATE));
+        REFUSED(INVALID, doubles, ferry_buffer_copy_to_converted(doubles, wrong[i], 0, numbers, 1, FERRY_CONVERT_SATURATE));
+        REFUSED(INVALID, ints, ferry_buffer_convert(ints, wrong[i], 0, doubles, 0, 1, FERRY_CONVERT_SATURATE));
+        FAILS(INVALID, ferry_conversion_run(wrong[i], numbers, values, 1, FERRY_CONVERT_SATURATE));
+    }
+    const int policies[] = {-1, 4, 99};
+    for (size_t i = 0; i < LENGTH(policies); i++) {
+        ferry_convert_policy p = (ferry_convert_policy)policies[i];
+        REFUSED(INVALID, ints, ferry_buffer_copy_from_converted(ints, &good, 0, values, 1, p));
+        REFUSED(INVALID, doubles, ferry_buffer_copy_to_converted(doubles, &good, 0, numbers, 1, p));
+        REFUSED(INVALID, ints, ferry_buffer_convert(ints, &good, 0, doubles, 0, 1, p));
+        FAILS(INVALID, ferry_conversion_run(&good, numbers, values, 1, p));
+    }
+    const ferry_convert_policy p = FERRY_CONVERT_SATURATE;
+    REFUSED(TYPE, doubles, ferry_buffer_copy_from_converted(doubles, &good, 0, values, 1, p));
+    REFUSED(TYPE, ints, ferry_buffer_copy_to_converted(ints, &good, 0, numbers, 1, p));
+    REFUSED(TYPE, ints, ferry_buffer_convert(doubles, &good, 0, ints, 0, 1, p));
+    FAILS(INVALID, ferry_buffer_copy_from_converted(NULL, &good, 0, values, 1, p));
+    FAILS(INVALID, ferry_buffer_copy_to_converted(NULL, &good, 0, numbers, 1, p));
+    REFUSED(INVALID, ints, ferry_buffer_convert(ints, &good, 0, NULL, 0, 1, p));
+    REFUSED(INVALID, doubles, ferry_buffer_convert(NULL, &good, 0, doubles, 0, 1, p));
+    REFUSED(INVALID, ints, ferry_buffer_copy_from_converted(ints, &good, 0, NULL, 1, p));
+    REFUSED(INVALID, doubles, ferry_buffer_copy_to_converted(doubles, &good, 0, NULL, 1, p));
+    FAILS(INVALID, ferry_conversion_run(&good, NULL, values, 1, p));
+    FAILS(INVALID, ferry_conversion_run(&good, numbers, NULL, 1, p));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_conversion_run(&good, numbers, values, SIZE_MAX / 8 + 1, p));
+    for (size_t i = 0; i < LENGTH(outside); i++) {
+        REFUSED(RANGE, ints, ferry_buffer_copy_from_converted(ints, &good, outside[i].offset, values, outside[i].count, p));
+        REFUSED(RANGE, doubles, ferry_buffer_copy_to_converted(doubles, &good, outside[i].offset, numbers, outside[i].count, p));
+        REFUSED(RANGE, ints, ferry_buffer_convert(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p));
+    }
+    REFUSED(RANGE, ints, ferry_buffer_convert(ints, &good, 6, doubles, 0, 5, p));
+    fixture foreign;
+    fixture_open(&foreign, NULL);
+    ferry_buffer *other = make_ints(&foreign, 10);
+    REFUSED(FERRY_ERROR_WRONG_CONTEXT, other, ferry_buffer_convert(other, &good, 0, doubles, 0, 1, p));
+    ferry_buffer_destroy(&other);
+    fixture_close(&foreign);
+    expect_counting(f, ints, 0, 0, FERRY_REST, 0);
+    ferry_buffer_destroy(&ints);
+    ferry_buffer_destroy(&doubles);
+}
+
+/* -- after the end --------------------------------------------------------------------------------- */
+
+/* "After ferry_context_destroy ... live handles answer only destroy, count and info." */
+static void
+test_after_the_context_handles_answer_little(void **state)
+{
+    (void)state;
+    fixture f, foreign;
+    fixture_open(&f, NULL);
+    fixture_open(&foreign, NULL);
+    ferry_buffer_options named = {.name = "survivor"};
+    ferry_buffer *b, *view, *out = SENTINEL, *other = make_counting(&foreign, 10, 0);
+    ferry_scope open, scope;
+    ferry_event *event, *none = SENTINEL;
+    int32_t values[10] = {0};
+    void *memory = SENTINEL;
+    bool done;
+    const ferry_status dead = FERRY_ERROR_INVALID_STATE;
+    OK(ferry_buffer_create(f.context, INT, 10, &named, &b));
+    write_counting(&f, b, 1, 0, FERRY_REST, 0);
+    OK(ferry_buffer_view(b, INT, 2, 5, &view));
+    open_at(&f, b, 1, FERRY_READ, 0, 5, &open);
+    OK(ferry_stream_record(f.stream, &event));
+    if (f.coherent)
+        free(f.pinned);
+    else
+        OK(device_of(&f, 1)->ops->memory_free(device_of(&f, 1), FERRY_MEMORY_PINNED, f.pinned));
+    ferry_context_destroy(&f.context);
+    assert_int_equal(f.errors, 1);
+    assert_non_null(strstr(f.message, "survivor"));
+    assert_non_null(strstr(f.message, "40"));
+
+    ferry_buffer_info info;
+    char text[128];
+    assert_int_equal(ferry_buffer_count(b), 10);
+    assert_int_equal(ferry_buffer_bytes(view), 20);
+    OK(ferry_buffer_info_get(view, &info));
+    assert_int_equal(info.offset_bytes, 8);
+    assert_int_equal(info.places_with_copy, 0);
+    assert_true(ferry_buffer_describe(b, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "int[10] \"survivor\" 40 bytes"));
+    assert_false(ferry_buffer_is_current(b, 0));
+
+    FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, &memory));
+    FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 0, &scope, &memory));
+    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
+    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 0, &scope, &memory));
+    FAILS(dead, ferry_buffer_wait_free(b, FERRY_READ, 0));
+    FAILS(dead, ferry_buffer_view(b, INT, 0, 1, &out));
+    FAILS(dead, ferry_buffer_view_of(b, BYTE, 0, 1, &out));
+    FAILS(dead, ferry_buffer_resize(b, 4));
+    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, values, 1));
+    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, values, 1));
+    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, values, 0));
+    FAILS(dead, ferry_buffer_copy(b, INT, 0, b, 5, 1));
+    FAILS(dead, ferry_buffer_copy(b, INT, 0, other, 5, 1));
+    FAILS(dead, ferry_buffer_copy(other, INT, 0, b, 5, 1));
+    FAILS(dead, ferry_buffer_fill(b, INT, 0, 1, values));
+    FAILS(dead, ferry_buffer_copy_from_async(b, INT, 0, values, 1, NULL, &none));
+    FAILS(dead, ferry_buffer_copy_to_async(b, INT, 0, values, 1, NULL, &none));
+    FAILS(dead, ferry_buffer_copy_async(b, INT, 0, b, 5, 1, NULL, &none));
+    FAILS(dead, ferry_buffer_fill_async(b, INT, 0, 1, values, NULL, &none));
+    FAILS(dead, ferry_buffer_sync_to(b, 0, 1, 0));
+    FAILS(dead, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
+    FAILS(dead, ferry_buffer_invalidate(b, 0, 1, 0));
+    FAILS(dead, ferry_buffer_discard(b, 0, 1));
+    FAILS(dead, ferry_buffer_reserve(b, 0));
+    FAILS(dead, ferry_buffer_evict(b, 0));
+    FAILS(dead, ferry_buffer_wait_idle(b, 0));
+    FAILS(dead, ferry_buffer_pin(b, 0, &memory));
+    FAILS(dead, ferry_buffer_unpin(b, 0));
+    FAILS(dead, ferry_buffer_prefetch(b, 0, NULL));
+    FAILS(dead, ferry_buffer_advise(b, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(dead, ferry_buffer_unwrap(&b, NULL));
+    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
+    FAILS(dead, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+    FAILS(dead, ferry_scope_open_all(&scope, &memory, &argument, 1, 1, NULL));
+    FAILS(dead, ferry_event_synchronize(event));
+    FAILS(dead, ferry_event_query(event, &done));
+    FAILS(dead, ferry_stream_wait_event(foreign.stream, event));
+    OK(ferry_event_cancel(event));
+    assert_ptr_equal(memory, SENTINEL);
+    assert_ptr_equal(out, SENTINEL);
+    assert_ptr_equal(none, SENTINEL);
+
+    /* What was open or live then is safe to end now, in any order. */
+    ferry_event_destroy(&event);
+    ferry_buffer_destroy(&b);
+    OK(ferry_scope_close(&open));
+    OK(ferry_scope_close(&open));
+    assert_int_equal(ferry_buffer_count(view), 5);
+    ferry_buffer_destroy(&view);
+    ferry_buffer_destroy(&other);
+    fixture_close(&foreign);
+}
+
+/* A failing call's sentence says what was being done, to what, with how much, and why. */
+static void
+test_sentences_name_the_buffer_and_the_numbers(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b;
+    int32_t values[20] = {0};
+    OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "heights"}, &b));
+    FAILS(RANGE, ferry_buffer_copy_from(b, INT, 7, values, 13));
+    assert_non_null(strstr(ferry_last_error(), "heights"));
+    assert_non_null(strstr(ferry_last_error(), "13"));
+    assert_non_null(strstr(ferry_last_error(), "7"));
+    FAILS(TYPE, ferry_buffer_copy_from(b, FLOAT, 0, values, 1));
+    assert_non_null(strstr(ferry_last_error(), "int"));
+    assert_non_null(strstr(ferry_last_error(), "float"));
+    /* Success does not clear it. */
+    OK(ferry_buffer_copy_from(b, INT, 0, values, 1));
+    assert_non_null(strstr(ferry_last_error(), "float"));
+    assert_int_equal(ferry_error_index(), (size_t)-1);
+    ferry_buffer_destroy(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_contexts_check_their_arguments),
+        TEST(test_streams_check_their_arguments),
+        TEST(test_creation_checks_its_arguments),
+        TEST(test_handles_of_nothing_answer_with_nothing),
+        TEST(test_ranges_past_the_end_are_refused_everywhere),
+        TEST(test_wrong_types_and_nulls_are_refused_everywhere),
+        TEST(test_unknown_places_are_refused_everywhere),
+        TEST(test_foreign_objects_are_refused_everywhere),
+        TEST(test_calls_on_scopes_check_their_arguments),
+        TEST(test_open_scopes_make_conflicting_calls_busy),
+        TEST(test_pools_check_their_arguments),
+        TEST(test_conversions_check_their_arguments),
+        TEST(test_sentences_name_the_buffer_and_the_numbers),
+        cmocka_unit_test(test_after_the_context_handles_answer_little),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
