@@ -192,10 +192,24 @@ fail:
 static void
 report_and_kill_stores(ferry_context *context)
 {
-    for (ferryi_store *store = context->stores; store; store = store->next) {
+    for (;;) {
+        ferryi_mutex_lock(&context->store_mutex);
+        ferryi_store *store = context->stores;
+        if (store) {
+            context->stores = store->next;
+            if (store->next)
+                store->next->prev = NULL;
+            store->next = NULL;
+            ferryi_store_retain(store);
+        }
+        ferryi_mutex_unlock(&context->store_mutex);
+        if (!store)
+            break;
+        /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and this one is kept until then. */
         ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: buffer \"%s\" of %zu bytes is still alive", ferryi_store_name(store),
                    store->map.bytes);
         ferryi_store_kill(store);
+        ferryi_store_release(store);
     }
 }
 
@@ -208,9 +222,7 @@ context_close(ferry_context *context)
         if (ferryi_device_synchronize(context->devices[place]) != FERRY_OK)
             ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: %s", ferry_last_error());
     ferryi_kernels_close(context);
-    ferryi_mutex_lock(&context->store_mutex);
     report_and_kill_stores(context);
-    ferryi_mutex_unlock(&context->store_mutex);
     ferryi_streams_close(context);
     for (int place = 0; place <= context->place_count; place++)
         for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
@@ -318,7 +330,7 @@ device_with(ferry_context *context, uint64_t capability)
     return NULL;
 }
 
-/* Fills in where the memory comes from. Pinned buffers on a machine that cannot pin get ordinary memory, reported as such. */
+/* Fills in where the memory comes from. */
 static ferry_status
 choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config,
                struct ferryi_context_backend *user)

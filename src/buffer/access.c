@@ -170,9 +170,14 @@ try_claim(struct ferryi_access *access, bool *out_again)
     *out_again = false;
 
     ferryi_store_lock(store);
-    bool is_hit = is_hit_now(store, access);
+    /* The range was checked before; a resize may have cut it meanwhile. */
+    bool fits = access->end <= store->map.bytes;
+    bool is_hit = fits && is_hit_now(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
-    if (ferryi_store_is_dead(store)) {
+    if (!fits && !ferryi_store_is_dead(store)) {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": it was resized to %zu bytes meanwhile",
+                             access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
+    } else if (ferryi_store_is_dead(store)) {
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", access->reason,
                              ferryi_store_name(store));
     } else if (access_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
@@ -331,7 +336,7 @@ ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 ferry_status
 ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
-    if (status == FERRY_ERROR_DEVICE_LOST && place != 0) {
+    if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
         char *text = ferryi_last_error_copy();
         ferryi_store_lose(store, place, 0, store->map.bytes, status, text ? text : "the device is lost");
         free(text);
@@ -452,13 +457,24 @@ bring(struct ferryi_access *access)
     return FERRY_OK;
 }
 
+static bool
+is_scrubbed(const struct ferryi_access *access)
+{
+    return access->access == FERRY_OVERWRITE && access->store->scrub && !access->writes_all && access->place != FERRYI_PLACE_NONE;
+}
+
 static ferry_status
 scrub(struct ferryi_access *access)
 {
-    ferry_status status = fill_zero(access, access->begin, access->end);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(access->store, access->place, access->lane, true);
-    return status;
+    ferryi_store *store = access->store;
+    if (!access->lane || ferryi_store_same_memory(store, access->place, 0)) {
+        ferry_status status = fill_zero(access, access->begin, access->end);
+        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->lane, true) : status;
+    }
+    /* On the access's own lane, which is in order already: nothing can fail after it. Closing notes the use. */
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
+    return ferryi_engine_fill(store->context->engine, ferryi_access_memory(store, access->place, access->begin), access->end - access->begin,
+                              "", 1, access->lane, &job);
 }
 
 /* `*out_promises` is how many commits are still promised. */
@@ -488,10 +504,26 @@ prepare_one(struct ferryi_access *access, uint32_t *out_promises)
     }
     if (status == FERRY_OK)
         status = ferryi_store_order(store, access->place, access->lane, access_writes(access->access));
-    if (status == FERRY_OK && access->access == FERRY_OVERWRITE && store->scrub)
-        status = scrub(access);
     if (status == FERRY_OK)
         access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
+    return status;
+}
+
+/* Last of all, since it destroys the old value: an access that fails before leaves every buffer as it was. */
+static ferry_status
+scrub_all(struct ferryi_access *list, size_t count)
+{
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        if (is_scrubbed(&list[i]))
+            status = scrub(&list[i]);
+    if (status == FERRY_OK)
+        return FERRY_OK;
+    char *why = ferryi_last_error_copy();
+    for (size_t i = 0; i < count; i++)
+        (void)ferryi_access_close(&list[i], FERRYI_CLOSE_CANCEL, list[i].lane);
+    ferryi_fail(status, "%s", why ? why : "bytes could not be cleared");
+    free(why);
     return status;
 }
 
@@ -513,7 +545,7 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
         list[i].store->claims[list[i].slot].state = list[i].user ? FERRYI_CLAIM_HELD : FERRYI_CLAIM_CALL;
         ferryi_store_unlock_waking(list[i].store);
     }
-    return status;
+    return scrub_all(list, count);
 }
 
 ferry_status
@@ -577,6 +609,9 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
     struct ferryi_claim claim = store->claims[access->slot];
     ferryi_store_unlock(store);
     bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
+    /* What was cleared for a write that did not come is no copy of the value any more. */
+    if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
+        how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL && claim.access != FERRYI_ACCESS_DROP)
         status = note_use(store, claim.place, lane, claim.thread, lane == claim.lane ? claim.generation : lane ? lane->generation : 0,

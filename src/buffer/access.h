@@ -25,6 +25,7 @@ struct ferryi_access {
     uint8_t access;     /* ferry_access, or FERRYI_ACCESS_DROP */
     uint8_t place;      /* or FERRYI_PLACE_NONE: claim only, nothing is prepared */
     bool user;          /* a scope of the user: others fail with BUSY; else they wait */
+    bool writes_all;    /* the call itself writes every byte that it commits: there is nothing to scrub */
     ferryi_lane *lane;  /* NULL: the host's own use */
     const char *reason; /* for traces and messages, such as "read_device" */
     /* out */

@@ -64,8 +64,12 @@ ferryi_buffer_new(ferryi_store *store, const ferry_element *interned, size_t off
     buffer->store = store;
     buffer->is_view = is_view;
     atomic_init(&buffer->references, 1);
-    if (!is_view)
+    if (!is_view) {
+        /* From here on it is found by its name. */
+        ferryi_store_lock(store);
         store->owner = buffer;
+        ferryi_store_unlock(store);
+    }
     *out = buffer;
     return FERRY_OK;
 }
@@ -345,20 +349,6 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* The last handle of a wrap brings newer bytes back, as unwrap does, but has nobody to tell. */
-static void
-end_wrap(ferryi_store *store)
-{
-    ferryi_store_lock(store);
-    bool last = store->borrowed_place != FERRYI_PLACE_NONE && store->references == 1 && store->claim_count == 0;
-    ferryi_store_unlock(store);
-    if (!last || ferryi_store_is_dead(store))
-        return;
-    if (bring_back(store, NULL) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
-                   ferryi_store_name(store), ferry_last_error());
-}
-
 static void
 report_open_scopes(ferryi_store *store)
 {
@@ -383,7 +373,6 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     if (atomic_fetch_sub(&gone->references, 1) != 1)
         return;
     report_open_scopes(gone->store);
-    end_wrap(gone->store);
     ferryi_store_lock(gone->store);
     if (gone->store->owner == gone)
         gone->store->owner = NULL;

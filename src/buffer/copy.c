@@ -148,6 +148,9 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = ferryi_engine_copy(store->context->engine, target, ferryi_access_memory(store, on_host ? 0 : place, begin),
                                     end - begin, lane, &job);
+    /* A cancelled one leaves behind what it had queued. */
+    if (status != FERRY_OK && lane)
+        ferryi_store_note_read(store, place, lane);
     return ferryi_access_note_loss(store, place, status);
 }
 
@@ -189,7 +192,7 @@ set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_rang
            const char *reason)
 {
     *access = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
-                                     .lane = lane, .reason = reason};
+                                     .lane = lane, .reason = reason, .writes_all = true};
 }
 
 ferry_status

@@ -31,7 +31,11 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
     ferry_status status = check(buffer, offset, count, place, "sync", &range);
     if (status != FERRY_OK || range.begin == range.end)
         return status;
-    return ferryi_buffer_bring(buffer->store, range, place, "sync_to");
+    status = ferryi_buffer_bring(buffer->store, range, place, "sync_to");
+    /* Who edits the host copy by hand now must not disturb copies that still read it. */
+    if (status == FERRY_OK && ferryi_store_same_memory(buffer->store, place, 0))
+        status = ferryi_store_order(buffer->store, 0, NULL, true);
+    return status;
 }
 
 /* -- marking --------------------------------------------------------------------------------------- */
@@ -125,10 +129,10 @@ refuge_of(ferryi_store *store, int place)
 {
     if (place != 0)
         return 0;
-    for (int other = 1; other <= store->context->place_count; other++)
-        if (store->exists >> other & 1)
-            return other;
-    return 1;
+    ferryi_store_lock(store);
+    ferryi_places devices = store->exists & ~FERRYI_PLACE_BIT(0);
+    ferryi_store_unlock(store);
+    return devices ? __builtin_ctz(devices) : 1;
 }
 
 /* Move what only `place` holds to the refuge. */
@@ -207,10 +211,13 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     if (status != FERRY_OK || range.begin == range.end)
         return status;
     ferryi_store *store = buffer->store;
-    if (!(store->exists & FERRYI_PLACE_BIT(place)))
-        return FERRY_OK;
+    ferryi_store_lock(store);
+    bool exists = store->exists & FERRYI_PLACE_BIT(place);
     bool whole = range.begin == 0 && range.end == store->map.bytes;
     bool frees = whole && store->copies[place].pins == 0 && store->borrowed_place != place;
+    ferryi_store_unlock(store);
+    if (!exists)
+        return FERRY_OK;
     return drop(store, range, place, frees, "invalidate");
 }
 

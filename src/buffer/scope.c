@@ -70,7 +70,9 @@ open_hit(ferryi_store *store, struct ferryi_range range, ferry_access kind, int 
     if (!ferryi_store_lock_plain(store))
         return false;
     uint32_t slot = ferryi_access_free_slot(store);
-    bool hit = slot < store->claim_capacity && ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
+    /* A resize may have cut the range since it was checked. */
+    bool hit = slot < store->claim_capacity && range.end <= store->map.bytes &&
+               ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
     else
@@ -89,6 +91,9 @@ FERRYI_COLD static ferry_status
 open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     if (range.begin == range.end) {
+        if (ferryi_store_is_dead(store))
+            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", reason_of(kind, place),
+                               ferryi_store_name(store));
         memset(scope, 0, sizeof(*scope));
         *out = NULL;
         return FERRY_OK;
@@ -250,6 +255,15 @@ drop_share(ferryi_store *store, struct ferryi_claim *claim, ferry_scope *scope)
     return true;
 }
 
+/* Locked: the claim is this thread's to close. It is no scope any more, for copies of the scope that others close; who conflicts waits. */
+static struct ferryi_claim
+take_claim(struct ferryi_claim *claim)
+{
+    claim->id = 0;
+    claim->state = FERRYI_CLAIM_CALL;
+    return *claim;
+}
+
 FERRYI_COLD static ferry_status
 close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
 {
@@ -269,7 +283,7 @@ close_how(ferry_scope *scope, enum ferryi_close how)
     }
     if (drop_share(scope->store, claim, scope))
         return FERRY_OK;
-    struct ferryi_claim copy = *claim;
+    struct ferryi_claim copy = take_claim(claim);
     ferryi_store_unlock(scope->store);
     return close_slow(scope, &copy, how, copy.lane);
 }
@@ -338,13 +352,14 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         scope->store = NULL;
         return FERRY_OK;
     }
-    struct ferryi_claim taken = *claim;
-    bool wrong = taken.place != last_use->lane->place;
+    int place = claim->place;
+    bool wrong = place != last_use->lane->place;
     if (!wrong && drop_share(store, claim, scope))
         return FERRY_OK;
+    struct ferryi_claim taken = wrong ? *claim : take_claim(claim);
     ferryi_store_unlock(store);
     if (wrong)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", taken.place,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
     return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, last_use->lane);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/buffer/bodies.h"
+#include "src/buffer/buffer.h"
 
 /* From here on walks under the lock take long enough that others should sleep instead of spin. */
 #define CROWDED_SEGMENTS 64
@@ -125,7 +126,7 @@ unlink_store(ferryi_store *store)
     ferryi_mutex_lock(&context->store_mutex);
     if (store->prev)
         store->prev->next = store->next;
-    else
+    else if (context->stores == store) /* not taken out by the context's end */
         context->stores = store->next;
     if (store->next)
         store->next->prev = store->prev;
@@ -158,12 +159,32 @@ release_copies(ferryi_store *store)
         else if (copy.pointer)
             release_borrowed(store, &copy);
     }
+    /* Wrapped memory of no bytes may have no address. */
+    if (store->on_release)
+        release_borrowed(store, &(struct ferryi_place_copy){0});
+}
+
+/* The end of a wrap brings newer bytes back, as unwrap does, but has nobody to tell. */
+static void
+end_wrap(ferryi_store *store)
+{
+    struct ferryi_range whole = {0, store->map.bytes};
+    if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
+        return;
+    /* Not over yet: the claim of the call below must not free it. */
+    ferryi_store_lock(store);
+    atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
+    ferryi_store_unlock(store);
+    if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap") != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+                   ferryi_store_name(store), ferry_last_error());
 }
 
 void
 ferryi_store_free(ferryi_store *store)
 {
     ferry_context *context = store->context;
+    end_wrap(store);
     ferryi_bodies_cut(store);
     unlink_store(store);
     release_copies(store);
@@ -194,15 +215,41 @@ ferryi_store_release(ferryi_store *store)
 void
 ferryi_store_kill(ferryi_store *store)
 {
+    /* The streams of scopes that are still open go away; closing these has nothing to note any more. */
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        ferryi_lane *lane = store->claims[slot].state == FERRYI_CLAIM_FREE ? NULL : store->claims[slot].lane;
+        store->claims[slot].lane = NULL;
+        if (lane)
+            ferryi_lane_let_go(lane);
+    }
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
+    uint32_t high = store->claim_high;
     ferryi_store_unlock(store);
+    /* Lanes end with the context; scopes that are closed later have nothing to note. */
+    for (uint32_t slot = 0; slot < high; slot++) {
+        ferryi_lane *lane = store->claims[slot].state != FERRYI_CLAIM_FREE ? store->claims[slot].lane : NULL;
+        store->claims[slot].lane = NULL;
+        if (lane)
+            ferryi_lane_let_go(lane);
+    }
     take_spin(store, FERRYI_STORE_DEAD, 0);
     atomic_fetch_and(&store->word, ~(uint64_t)FERRYI_STORE_SPIN);
 }
 
 /* -- copies ---------------------------------------------------------------------------------------- */
+
+/* Host memory that was asked to be pinned is ordinary memory where nothing can pin it, and is reported as that. */
+static bool
+is_pinned_memory(const ferryi_store *store)
+{
+    const ferry_context *context = store->context;
+    bool can_pin = false;
+    for (int place = 1; place <= context->place_count; place++)
+        can_pin = can_pin || (context->devices[place]->capabilities & FERRY_CAN_PIN);
+    return can_pin && store->memory == FERRY_MEMORY_PINNED;
+}
 
 /* Which pool the copy at `place` comes from. */
 static ferry_status
@@ -213,12 +260,12 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
         return ferryi_context_pool(context, 0, FERRY_MEMORY_MANAGED, out);
     if (place != 0)
         return ferryi_context_pool(context, place, FERRY_MEMORY_DEVICE, out);
-    return ferryi_context_pool(context, 0, store->memory == FERRY_MEMORY_PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
+    return ferryi_context_pool(context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
 /* The lane that orders a fresh block's earlier uses for a device copy; the host takes only idle blocks. */
 static ferry_status
-take_block(ferryi_store *store, int place, struct ferryi_place_copy *out)
+take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
 {
     ferry_pool *pool;
     ferryi_lane *lane = NULL;
@@ -229,15 +276,15 @@ take_block(ferryi_store *store, int place, struct ferryi_place_copy *out)
     if (status != FERRY_OK)
         return status;
     memset(out, 0, sizeof(*out));
-    status = ferryi_pool_take(pool, ferryi_max_size(store->map.bytes, 1), store->align, lane, &out->block, &out->pointer);
+    status = ferryi_pool_take(pool, bytes, store->align, lane, &out->block, &out->pointer);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", store->map.bytes, ferryi_store_name(store),
+        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes, ferryi_store_name(store),
                               store->context->names[place]);
     /* The block's last use in its former life, if it may still be running, is this copy's first write to wait for. */
     if (lane && !ferryi_stamp_is_done(&store->context->order, out->block->stamp))
         out->written = ferryi_lane_stamp(lane);
     /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked host memory. */
-    out->pinned = !on_device && store->memory == FERRY_MEMORY_PINNED;
+    out->pinned = !on_device && is_pinned_memory(store);
     return FERRY_OK;
 }
 
@@ -249,7 +296,9 @@ ferryi_store_reserve(ferryi_store *store, int place)
     for (;;) {
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = &store->copies[home];
-        if (!copy->pointer && fresh.pointer) {
+        size_t bytes = ferryi_max_size(store->map.bytes, 1);
+        /* A resize may have come between. */
+        if (!copy->pointer && fresh.pointer && fresh.block->requested >= bytes) {
             fresh.pins = copy->pins;
             *copy = fresh;
             fresh = (struct ferryi_place_copy){0};
@@ -260,7 +309,8 @@ ferryi_store_reserve(ferryi_store *store, int place)
         ferryi_store_unlock(store);
         if (there)
             break;
-        ferry_status status = take_block(store, home, &fresh);
+        ferryi_store_give_back(store, &fresh);
+        ferry_status status = take_block(store, home, bytes, &fresh);
         if (status != FERRY_OK)
             return status;
     }

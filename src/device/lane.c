@@ -98,48 +98,51 @@ is_free(ferryi_order *order, ferryi_lane *lane)
     return true;
 }
 
-/* A free number, or 0. Users leave enough for the internal lanes that are still to come. */
+/*
+ * A free number, or 0: one that the device had before, or else a new one. A number stays with its device, because others
+ * may be about to wait for its last event. Users leave enough new ones for the internal lanes that are still to come.
+ */
 static unsigned
-find_number(ferryi_order *order, bool internal)
+find_number(ferryi_order *order, const ferryi_device *device, bool internal)
 {
     unsigned first = 0;
-    int found = 0, wanted = internal ? 1 : order->internal_reserve + 1;
-    for (unsigned number = 1; number < FERRYI_LANES && found < wanted; number++) {
-        if (!is_free(order, order->lanes[number]))
-            continue;
-        if (first == 0)
+    int fresh = 0, wanted = internal ? 1 : order->internal_reserve + 1;
+    for (unsigned number = 1; number < FERRYI_LANES; number++) {
+        ferryi_lane *lane = order->lanes[number];
+        if (lane && lane->device == device && is_free(order, lane))
+            return number;
+        if (!lane && fresh++ == 0)
             first = number;
-        found++;
     }
-    return found >= wanted ? first : 0;
+    return fresh >= wanted ? first : 0;
 }
 
 static ferryi_lane *
-lane_new(ferryi_order *order)
+lane_new(ferryi_order *order, ferryi_device *device, int place, unsigned number, bool per_thread)
 {
     ferryi_lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
     lane->order = order;
+    lane->device = device;
+    lane->place = place;
+    lane->number = number;
+    lane->per_thread = per_thread;
     atomic_init(&lane->holders, 1);
     ferryi_mutex_init(&lane->mutex);
     return lane;
 }
 
+/* With the order's mutex held. Others may still look at a lane whose number is handed out again. */
 static void
-lane_set_up(ferryi_lane *lane, ferryi_device *device, int place, void *native, bool internal, bool owned)
+lane_set_up(ferryi_lane *lane, void *native, bool internal, bool owned)
 {
-    if (lane->device && lane->device != device)
-        drop_events(lane);
     for (size_t i = 0; i < FERRYI_LANES; i++)
         atomic_store(&lane->seen[i], 0);
-    lane->device = device;
-    lane->place = place;
     lane->native = native;
-    lane->internal = internal;
+    atomic_store(&lane->internal, internal);
     lane->owned = owned;
-    lane->per_thread = device->per_thread_stream && native == device->per_thread_stream;
-    lane->generation++;
+    atomic_fetch_add(&lane->generation, 1);
     atomic_store(&lane->retired, false);
 }
 
@@ -155,14 +158,13 @@ ferryi_lane_open(ferryi_order *order, ferryi_device *device, int place, void *na
     }
 
     ferryi_mutex_lock(&order->mutex);
-    unsigned number = per_thread ? 0 : find_number(order, internal);
+    unsigned number = per_thread ? 0 : find_number(order, device, internal);
     ferryi_lane *lane = number ? order->lanes[number] : NULL;
     if (!lane && (number || !internal))
-        lane = lane_new(order);
+        lane = lane_new(order, device, place, number, per_thread);
     if (lane) {
-        lane->number = number;
-        lane_set_up(lane, device, place, native, internal, owned);
-        if (number)
+        lane_set_up(lane, native, internal, owned);
+        if (number && !order->lanes[number])
             order->lanes[number] = lane;
         if (internal)
             order->internal_reserve--;
@@ -305,7 +307,7 @@ ferryi_stamp_wait(ferryi_order *order, ferryi_lane *lane, ferryi_stamp stamp)
         return status;
 
     /* Devices of different kinds cannot wait for each other's events: the host waits between them. */
-    bool on_device = lane && lane->device->ops == behind->device->ops;
+    bool on_device = lane && strcmp(lane->device->kind, behind->device->kind) == 0;
     if (on_device) {
         status = FERRYI_CALL(lane->device, stream_wait, lane->native, event.event);
         if (status == FERRY_OK && ferryi_lane_is_numbered(lane))

@@ -21,7 +21,8 @@
  * them at once, and the join lane waits for it. They are never ordered without asking.
  *
  * Numbers are never freed while a stamp could name work in flight: a destroyed stream's lane records a closing event
- * and its number is handed out again only after that event is done; the tick goes on rising, so old stamps stay true.
+ * and its number is handed out again, on the same device, only after that event is done; the tick goes on rising, so old
+ * stamps stay true.
  *
  * Locks: each lane has a mutex around its ring of events; it is held across event_record only. The order has a mutex
  * around the table of lanes. Both are leaves below everything but the device.
@@ -72,9 +73,9 @@ struct ferryi_lane {
     ferryi_device *device;
     int place;
     void *native;                        /* NULL once retired (numbered lanes) */
-    uint32_t generation;                 /* rises each time the number is handed out */
+    _Atomic uint32_t generation;         /* rises each time the number is handed out */
     bool per_thread;
-    bool internal;                       /* the engine's own, and joins */
+    atomic_bool internal;                /* the engine's own, and joins */
     bool owned;                          /* retire destroys the native stream */
     atomic_bool retired;
     _Atomic int holders;                 /* unnumbered lanes only: freed with the last */
@@ -127,7 +128,10 @@ static inline ferryi_stamp
 ferryi_lane_stamp(ferryi_lane *lane)
 {
     uint64_t tick = atomic_load_explicit(&lane->tick, memory_order_acquire);
-    atomic_store_explicit(&lane->used, tick + 1, memory_order_release);
+    /* It only rises: another thread may have stamped behind a later event meanwhile. */
+    uint64_t used = atomic_load_explicit(&lane->used, memory_order_relaxed);
+    while (used <= tick && !atomic_compare_exchange_weak_explicit(&lane->used, &used, tick + 1, memory_order_release, memory_order_relaxed))
+        ;
     return ferryi_stamp_make(lane->number, tick);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "src/buffer/worker.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
@@ -10,25 +11,31 @@
 
 /* -- the fixture ----------------------------------------------------------------------------------- */
 
+/* Callbacks run on helper threads too. */
+static ferryi_mutex notes = PTHREAD_MUTEX_INITIALIZER;
+
 static void
 note_log(ferry_log_level level, const char *message, void *user)
 {
     fixture *f = user;
     if (level != FERRY_LOG_ERROR)
         return;
+    ferryi_mutex_lock(&notes);
     f->errors++;
     snprintf(f->message, sizeof(f->message), "%s", message);
+    ferryi_mutex_unlock(&notes);
 }
 
-/* Also runs on the helper thread, but only while the test waits for it. */
 static void
 note_trace(const ferry_trace *trace, void *user)
 {
     fixture *f = user;
+    ferryi_mutex_lock(&notes);
     f->traces++;
     f->trace = *trace;
     snprintf(f->trace_buffer, sizeof(f->trace_buffer), "%s", trace->buffer);
     snprintf(f->trace_reason, sizeof(f->trace_reason), "%s", trace->reason);
+    ferryi_mutex_unlock(&notes);
 }
 
 void
@@ -66,13 +73,21 @@ wait_for_all(fixture *f)
 }
 
 void
-fixture_close(fixture *f)
+fixture_finish(fixture *f)
 {
+    /* Calls in flight keep their buffers: let the helper thread come to its end. */
+    ferryi_worker_stop(f->context);
     wait_for_all(f);
     if (f->coherent)
         free(f->pinned);
     else
         OK(device_of(f, 1)->ops->memory_free(device_of(f, 1), FERRY_MEMORY_PINNED, f->pinned));
+}
+
+void
+fixture_close(fixture *f)
+{
+    fixture_finish(f);
     assert_null(f->context->stores);
     ferry_context_destroy(&f->context);
     assert_null(f->context);

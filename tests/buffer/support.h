@@ -45,6 +45,8 @@ int fixture_teardown(void **state);
 /* For tests that need other options. `devices` and callbacks are set here. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
+/* The first half of it, for tests that destroy the context themselves: waits for all work and gives its memory back. */
+void fixture_finish(fixture *f);
 /* Takes an error message that the test expects, and forgets it. */
 void fixture_expect_log(fixture *f, const char *part);
 

@@ -642,10 +642,7 @@ test_after_the_context_handles_answer_little(void **state)
     OK(ferry_buffer_view(b, INT, 2, 5, &view));
     open_at(&f, b, 1, FERRY_READ, 0, 5, &open);
     OK(ferry_stream_record(f.stream, &event));
-    if (f.coherent)
-        free(f.pinned);
-    else
-        OK(device_of(&f, 1)->ops->memory_free(device_of(&f, 1), FERRY_MEMORY_PINNED, f.pinned));
+    fixture_finish(&f);
     ferry_context_destroy(&f.context);
     assert_int_equal(f.errors, 1);
     assert_non_null(strstr(f.message, "survivor"));

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#define COUNT (1 << 18)
+#define BYTES (COUNT * sizeof(int32_t))
+
+static int32_t *
+counting(int first)
+{
+    int32_t *values = malloc(BYTES);
+    assert_non_null(values);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = i + first;
+    return values;
+}
+
+static void
+finish(ferry_event **event)
+{
+    bool done = false;
+    OK(ferry_event_synchronize(*event));
+    OK(ferry_event_query(*event, &done));
+    assert_true(done);
+    ferry_event_destroy(event);
+}
+
+/* "Async copies: source and target may be touched again when their event is done" */
+static void
+test_memory_may_be_touched_after_the_event(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(1), *got = counting(0);
+    for (int place = 0; place <= f->places; place++) {
+        ferry_stream *stream = place ? stream_of(f, place) : NULL;
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_event *event;
+        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, stream, &event));
+        finish(&event);
+        memset(values, 0, BYTES);
+        assert_true(ferry_buffer_is_current(b, place)); /* "at whose place it writes" */
+        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &event));
+        finish(&event);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(got[i], i + 1);
+        memcpy(values, got, BYTES);
+        ferry_buffer_destroy(&b);
+    }
+    free(values);
+    free(got);
+}
+
+/* "the order among calls is that of submission" */
+static void
+test_calls_take_effect_in_the_order_of_submission(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(1), seven = 7, *got = counting(0);
+    for (int place = 0; place <= f->places; place++) {
+        ferry_stream *stream = place ? stream_of(f, place) : NULL;
+        ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+        ferry_event *last;
+        OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, stream, NULL));
+        OK(ferry_buffer_fill_async(a, INT, 0, 100, &seven, stream, NULL));
+        seven = 8; /* the value was taken at the call */
+        OK(ferry_buffer_copy_async(b, INT, 0, a, 0, FERRY_REST, stream, NULL));
+        OK(ferry_buffer_fill_async(a, INT, 0, 100, &seven, stream, NULL));
+        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &last));
+        finish(&last);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(got[i], i < 100 ? 7 : i + 1);
+        expect_constant(f, a, 0, 0, 100, 8);
+        expect_counting(f, a, 0, 100, FERRY_REST, 1);
+        seven = 7;
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+    }
+    free(values);
+    free(got);
+}
+
+/* A scope opened after an asynchronous call waits for it: work in flight is waited for, never BUSY. */
+static void
+test_scopes_wait_for_calls_in_flight(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(3);
+    ferry_buffer *b = make_ints(f, COUNT);
+    for (int i = 0; i < 5; i++) {
+        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, i % 2 ? f->stream : NULL, NULL));
+        expect_counting(f, b, i % 3 ? 0 : 1, 0, FERRY_REST, 3);
+        add_to(f, b, 0, 0, FERRY_REST, 1);
+    }
+    ferry_buffer_destroy(&b);
+    free(values);
+}
+
+/* "cancelled ones report FERRY_ERROR_CANCELLED and leave the map truthful." */
+static void
+test_cancelled_calls_leave_the_map_truthful(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(1), *got = counting(0);
+    for (int i = 0; i < 20; i++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_event *event;
+        bool done;
+        touch(f, b, i % 2, FERRY_UPDATE, 0, FERRY_REST);
+        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, i % 2 ? f->stream : NULL, &event));
+        if (i > 3)
+            ferryi_sleep_ns((uint64_t)i * 10000);
+        OK(ferry_event_cancel(event));
+        ferry_status status = ferry_event_synchronize(event);
+        assert_true(status == FERRY_OK || status == FERRY_ERROR_CANCELLED);
+        assert_int_equal(ferry_event_query(event, &done), status);
+        assert_true(done);
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        size_t arrived = 0;
+        while (arrived < COUNT && got[arrived] == (int32_t)arrived + 1)
+            arrived++;
+        assert_true(status != FERRY_OK || arrived == COUNT);
+        for (size_t k = arrived; k < COUNT; k++)
+            assert_int_equal(got[k], 0);
+        /* A later try succeeds. */
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT));
+        expect_counting(f, b, 0, 0, FERRY_REST, 1);
+        ferry_event_destroy(&event);
+        ferry_buffer_destroy(&b);
+    }
+    free(values);
+    free(got);
+}
+
+/* A stream that waits for the event of a copy sees its bytes, also one of another place. */
+static void
+test_streams_wait_for_the_event_of_a_copy(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(2), last;
+    for (int place = 1; place <= f->places; place++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_event *event;
+        void *memory;
+        OK(ferry_buffer_pin(b, place, &memory));
+        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, stream_of(f, place), &event));
+        OK(ferry_stream_wait_event(stream_of(f, place), event));
+        device_read(f, place, &last, (int32_t *)memory + COUNT - 1, sizeof(last));
+        assert_int_equal(last, COUNT + 1);
+        ferry_event_destroy(&event);
+        OK(ferry_buffer_unpin(b, place));
+        ferry_buffer_destroy(&b);
+    }
+    free(values);
+}
+
+/* "Give the event back ...; what it stands for goes on." A buffer destroyed meanwhile is as safe. */
+static void
+test_events_and_buffers_may_go_first(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(2), *got = counting(0);
+    ferry_event *event, *other;
+    ferry_buffer *b = make_ints(f, COUNT);
+    OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, f->stream, &event));
+    ferry_event_destroy(&event);
+    expect_counting(f, b, 0, 0, FERRY_REST, 2);
+    OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, NULL, &other));
+    ferry_buffer_destroy(&b);
+    finish(&other);
+    assert_int_equal(got[COUNT - 1], COUNT + 1);
+    free(values);
+    free(got);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_memory_may_be_touched_after_the_event),
+        TEST(test_calls_take_effect_in_the_order_of_submission),
+        TEST(test_scopes_wait_for_calls_in_flight),
+        TEST(test_cancelled_calls_leave_the_map_truthful),
+        TEST(test_streams_wait_for_the_event_of_a_copy),
+        TEST(test_events_and_buffers_may_go_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

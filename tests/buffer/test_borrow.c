@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#define COUNT 1000
+
+struct release {
+    int calls;
+    void *memory;
+};
+
+static void
+note_release(void *memory, void *user)
+{
+    struct release *release = user;
+    release->calls++;
+    release->memory = memory;
+}
+
+/* "wrap_host starts HOST_ONLY over the user's memory ... never freed, moved, evicted or registered by Ferry; on_release
+ * runs once, after the last use." "unwrap brings newer bytes back and waits for every use; destroy does the same". */
+static void
+test_a_host_wrap_brings_newer_bytes_back(void **state)
+{
+    fixture *f = *state;
+    for (int unwraps = 0; unwraps <= 2; unwraps++) {
+        struct release release = {0};
+        ferry_wrap_options options = {.name = "mine", .on_release = note_release, .user = &release};
+        int32_t memory[COUNT];
+        ferry_buffer *b;
+        ferry_scope scope;
+        for (int i = 0; i < COUNT; i++)
+            memory[i] = i;
+        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+        STATE(b, HOST_ONLY);
+        assert_true(take_snapshot(b).info.borrowed);
+        assert_ptr_equal(open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope), memory);
+        OK(ferry_scope_close(&scope));
+        add_to(f, b, 1, 0, FERRY_REST, 10);
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(b, 0));
+        OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
+        assert_ptr_equal(open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope), memory);
+        OK(ferry_scope_close(&scope));
+        add_to(f, b, 1, 0, FERRY_REST, 1);
+        assert_int_equal(release.calls, 0);
+        if (unwraps == 0)
+            ferry_buffer_destroy(&b);
+        else
+            OK(ferry_buffer_unwrap(&b, unwraps == 1 ? NULL : f->stream));
+        assert_null(b);
+        if (unwraps == 2)
+            OK(ferry_stream_synchronize(f->stream));
+        assert_int_equal(release.calls, 1);
+        assert_ptr_equal(release.memory, memory);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(memory[i], i + 11);
+    }
+}
+
+/* "wrap_device DEVICE_ONLY ordered after `ready_on`" */
+static void
+test_a_device_wrap_is_ordered_after_its_stream(void **state)
+{
+    fixture *f = *state;
+    for (int place = 1; place <= f->places; place++) {
+        struct release release = {0};
+        ferry_wrap_options options = {.on_release = note_release, .user = &release};
+        int32_t *memory = device_alloc(f, place, COUNT * sizeof(int32_t)), values[COUNT], got[COUNT];
+        ferry_buffer *b;
+        for (int i = 0; i < COUNT; i++)
+            values[i] = i;
+        device_write(f, place, memory, values, sizeof(values)); /* queued on the default stream, not waited for */
+        OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, place), &options, &b));
+        STATE(b, DEVICE_ONLY);
+        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+        add_to(f, b, 0, 0, FERRY_REST, 4);
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(b, place));
+        OK(ferry_buffer_unwrap(&b, NULL));
+        assert_int_equal(release.calls, 1);
+        assert_ptr_equal(release.memory, memory);
+        device_read(f, place, got, memory, sizeof(got));
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(got[i], i + 4);
+        device_free(f, place, memory);
+    }
+}
+
+/* "with read_only, writes are FERRY_ERROR_INVALID_ARGUMENT and nothing comes back." */
+static void
+test_read_only_wraps_refuse_writes(void **state)
+{
+    fixture *f = *state;
+    static const int32_t memory[4] = {1, 2, 3, 4};
+    ferry_wrap_options options = {.read_only = true};
+    ferry_buffer *b, *view;
+    ferry_scope scope;
+    ferry_event *event;
+    void *out;
+    int32_t value = 9;
+    const ferry_status refused = FERRY_ERROR_INVALID_ARGUMENT;
+    OK(ferry_buffer_wrap_host(f->context, INT, (void *)(uintptr_t)memory, 4, &options, &b));
+    OK(ferry_buffer_view(b, INT, 1, 2, &view));
+    expect_counting(f, b, 1, 0, FERRY_REST, 1);
+    snapshot before = take_snapshot(b);
+    assert_true(before.info.read_only);
+    FAILS(refused, ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, 1, &scope, &out));
+    FAILS(refused, ferry_buffer_open_host(b, INT, FERRY_OVERWRITE, 0, 1, &scope, &out));
+    FAILS(refused, ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, 0, 1, &scope, &out));
+    FAILS(refused, ferry_buffer_copy_from(b, INT, 0, &value, 1));
+    FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value));
+    FAILS(refused, ferry_buffer_copy(b, INT, 0, b, 2, 1));
+    FAILS(refused, ferry_buffer_fill_async(b, INT, 0, 1, &value, NULL, &event));
+    FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
+    FAILS(refused, ferry_buffer_discard(b, 0, 1));
+    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
+    FAILS(refused, ferry_scope_open_all(&scope, &out, &argument, 1, 0, NULL));
+    expect_unchanged(b, &before);
+    ferry_buffer_destroy(&view);
+    OK(ferry_buffer_unwrap(&b, NULL));
+}
+
+/* "FERRY_ERROR_INVALID_STATE for a buffer that wraps nothing, and while other handles or views of it live. After a failure
+ * the wrap goes on." */
+static void
+test_unwrap_needs_the_only_handle(void **state)
+{
+    fixture *f = *state;
+    struct release release = {0};
+    ferry_wrap_options options = {.on_release = note_release, .user = &release};
+    int32_t memory[4] = {0, 1, 2, 3};
+    ferry_buffer *plain = make_ints(f, 4), *b, *view, *second;
+    ferry_scope scope;
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&plain, NULL));
+    assert_non_null(plain);
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, 4, &options, &b));
+    OK(ferry_buffer_view(b, INT, 0, 2, &view));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&b, NULL));
+    ferry_buffer_destroy(&view);
+    second = ferry_buffer_retain(b);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&b, NULL));
+    ferry_buffer_destroy(&second);
+    open_at(f, b, 1, FERRY_READ, 0, 1, &scope);
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_unwrap(&b, NULL));
+    OK(ferry_scope_close(&scope));
+    assert_int_equal(release.calls, 0);
+    add_to(f, b, 1, 0, FERRY_REST, 1);
+    OK(ferry_buffer_unwrap(&b, NULL));
+    assert_int_equal(release.calls, 1);
+    assert_int_equal(memory[3], 4);
+    /* Nothing at all is legal too. */
+    OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, &options, &b));
+    ferry_buffer_destroy(&b);
+    assert_int_equal(release.calls, 2);
+    ferry_buffer_destroy(&plain);
+}
+
+/* Outside writes: "sync_to_host, edit, mark_host_dirty". */
+static void
+test_outside_writes_are_marked(void **state)
+{
+    fixture *f = *state;
+    int32_t memory[COUNT] = {0};
+    ferry_buffer *b;
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+    add_to(f, b, 1, 0, FERRY_REST, 1);
+    OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0));
+    memory[5] = 100;
+    OK(ferry_buffer_mark_dirty(b, 5, 1, 0, NULL));
+    expect_constant(f, b, 1, 5, 1, 100);
+    expect_constant(f, b, 1, 6, FERRY_REST, 1);
+    ferry_buffer_destroy(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_host_wrap_brings_newer_bytes_back),
+        TEST(test_a_device_wrap_is_ordered_after_its_stream),
+        TEST(test_read_only_wraps_refuse_writes),
+        TEST(test_unwrap_needs_the_only_handle),
+        TEST(test_outside_writes_are_marked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

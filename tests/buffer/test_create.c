@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include "src/buffer/buffer.h"
+
+#define GIB ((size_t)1 << 30)
+
+/* "A new buffer of n elements: count n, bytes n * element size, state UNINITIALIZED, no memory taken at any place." */
+static void
+test_a_new_buffer_takes_no_memory(void **state)
+{
+    fixture *f = *state;
+    ferry_memory_info before[16], after;
+    for (int place = 0; place <= f->places; place++)
+        OK(ferry_context_memory_info(f->context, place, &before[place]));
+    ferry_buffer *b = make_ints(f, 1000);
+    assert_int_equal(ferry_buffer_count(b), 1000);
+    assert_int_equal(ferry_buffer_bytes(b), 4000);
+    STATE(b, UNINITIALIZED);
+    assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
+    assert_int_equal(take_snapshot(b).info.places_current, 0);
+    for (int place = 0; place <= f->places; place++) {
+        OK(ferry_context_memory_info(f->context, place, &after));
+        assert_int_equal(after.live, before[place].live);
+    }
+    assert_true(ferry_element_equal(ferry_buffer_element(b), INT));
+    assert_ptr_equal(ferry_buffer_context(b), f->context);
+    ferry_buffer_destroy(&b);
+    assert_null(b);
+}
+
+/* "Counts multiply with overflow checks; 3 GiB buffers work; ... above the context's limit the message names the limit." */
+static void
+test_counts_are_checked_against_the_limit(void **state)
+{
+    (void)state;
+    fixture f;
+    ferry_buffer *b = NULL;
+    fixture_open(&f, &(ferry_context_options){.buffer_bytes_limit = 4096});
+    b = make_ints(&f, 1024);
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, 1025));
+    assert_non_null(strstr(ferry_last_error(), "4096"));
+    assert_int_equal(ferry_buffer_count(b), 1024);
+    ferry_buffer_destroy(&b);
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f.context, INT, 1025, NULL, &b));
+    assert_non_null(strstr(ferry_last_error(), "4096"));
+    fixture_close(&f);
+}
+
+/* Three GiB are described, viewed and written at the end; only what is touched costs memory of the machine. */
+static void
+test_three_gibibytes_work(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b, *view;
+    size_t count = 3 * GIB;
+    int32_t value = 0;
+    OK(ferry_buffer_create(f->context, BYTE, count, NULL, &b));
+    assert_int_equal(ferry_buffer_bytes(b), count);
+    OK(ferry_buffer_view_of(b, INT, count - 4096, FERRY_REST, &view));
+    assert_int_equal(ferry_buffer_count(view), 1024);
+    write_counting(f, view, 0, 0, FERRY_REST, 5);
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4, &value, 4));
+    assert_int_equal(value, 1023 + 5);
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4100, &value, 4));
+    assert_int_equal(value, 0);
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to(b, BYTE, count - 3, &value, 4));
+    ferry_buffer_destroy(&view);
+    ferry_buffer_destroy(&b);
+}
+
+/* "create_from copies: later edits of the source do not show." */
+static void
+test_create_from_copies(void **state)
+{
+    fixture *f = *state;
+    int32_t source[100];
+    for (int i = 0; i < 100; i++)
+        source[i] = i;
+    ferry_buffer *b;
+    OK(ferry_buffer_create_from(f->context, INT, source, 100, NULL, &b));
+    memset(source, 0xff, sizeof(source));
+    STATE(b, HOST_ONLY);
+    expect_counting(f, b, 1, 0, FERRY_REST, 0);
+    expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Zero-length buffers, copies, fills, views and acquires succeed and do nothing." */
+static void
+test_zero_lengths_do_nothing(void **state)
+{
+    fixture *f = *state;
+    for (size_t count = 0; count <= 10; count += 10) {
+        ferry_buffer *b = make_ints(f, count), *view, *from, *other = make_ints(f, 0);
+        ferry_scope scope;
+        ferry_event *event;
+        void *memory = &scope;
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_buffer_create_from(f->context, INT, NULL, 0, NULL, &from));
+        OK(ferry_buffer_copy_from(b, INT, count, NULL, 0));
+        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0));
+        OK(ferry_buffer_copy(b, INT, count, other, 0, FERRY_REST));
+        OK(ferry_buffer_copy(other, INT, 0, b, count, 0));
+        OK(ferry_buffer_fill(b, INT, count, 0, NULL));
+        OK(ferry_buffer_view(b, INT, count, 0, &view));
+        for (ferry_access access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+            OK(ferry_buffer_open_host(view, INT, access, 0, FERRY_REST, &scope, &memory));
+            assert_null(memory);
+            OK(ferry_scope_close(&scope));
+            OK(ferry_buffer_open_device(b, INT, access, f->stream, count, 0, &scope, &memory));
+            OK(ferry_scope_abandon(&scope));
+        }
+        OK(ferry_buffer_copy_from_async(b, INT, count, NULL, 0, NULL, NULL));
+        OK(ferry_buffer_copy_to_async(b, INT, count, NULL, 0, NULL, &event));
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        OK(ferry_buffer_sync_to(b, count, 0, 1));
+        OK(ferry_buffer_mark_dirty(b, count, 0, 0, NULL));
+        OK(ferry_buffer_invalidate(b, count, 0, 0));
+        OK(ferry_buffer_discard(b, count, FERRY_REST));
+        OK(ferry_buffer_prefetch(view, 1, f->stream));
+        OK(ferry_buffer_wait_free(view, FERRY_UPDATE, 0));
+        STATE(b, UNINITIALIZED);
+        assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
+        expect_moved(f, &before, 0, 0);
+        ferry_buffer_destroy(&view);
+        ferry_buffer_destroy(&from);
+        ferry_buffer_destroy(&other);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "destroy of {0}, of NULL and twice through the same handle variable is harmless." */
+static void
+test_destroy_is_harmless_twice(void **state)
+{
+    fixture *f = *state;
+    ferry_int_buffer empty = {0}, b, kept;
+    ferry_int_destroy(NULL);
+    ferry_int_destroy(&empty);
+    OK(ferry_int_create(f->context, 10, NULL, &b));
+    kept = ferry_int_retain(b);
+    ferry_int_destroy(&b);
+    ferry_int_destroy(&b);
+    assert_int_equal(ferry_int_count(kept), 10);
+    ferry_int_destroy(&kept);
+    assert_null(kept.raw);
+}
+
+/* "A destroyed buffer's views fail cleanly or keep the base alive; nothing dangles." Here: they keep it alive. */
+static void
+test_views_keep_their_base_alive(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 100, 0), *view, *nested;
+    OK(ferry_buffer_view(b, INT, 10, 50, &view));
+    ferry_buffer_destroy(&b);
+    OK(ferry_buffer_view(view, INT, 10, 20, &nested));
+    ferry_buffer_destroy(&view);
+    expect_counting(f, nested, 1, 0, FERRY_REST, 20);
+    add_to(f, nested, 1, 0, FERRY_REST, 1);
+    expect_counting(f, nested, 0, 0, FERRY_REST, 21);
+    ferry_buffer_destroy(&nested);
+}
+
+/* "With a scope still open it logs an error and the last close frees." */
+static void
+test_destroy_with_an_open_scope_waits_for_it(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 100, 0);
+    ferry_scope first, second;
+    int32_t *values = open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &first);
+    open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &second);
+    ferry_buffer_destroy(&b);
+    fixture_expect_log(f, "2 scopes");
+    assert_int_equal(values[99], 99);
+    OK(ferry_scope_close(&second));
+    assert_int_equal(values[98], 98);
+    OK(ferry_scope_close(&first));
+    assert_null(f->context->stores);
+}
+
+/* "Host address is stable in a scope, and across scopes until invalidate, resize or eviction of the host copy." */
+static void
+test_the_host_address_is_stable(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 1000, 0);
+    ferry_scope scope;
+    int32_t *address = open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope);
+    OK(ferry_scope_close(&scope));
+    for (int i = 0; i < 10; i++) {
+        add_to(f, b, i % 2, 0, FERRY_REST, 1);
+        OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 1));
+        assert_ptr_equal(open_at(f, b, 0, FERRY_READ, 10, 20, &scope), address + 10);
+        OK(ferry_scope_close(&scope));
+    }
+    ferry_buffer_destroy(&b);
+}
+
+/* "Bytes that no write scope covered read as zero on every place, also in recycled blocks." */
+static void
+test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
+{
+    fixture *f = *state;
+    for (int round = 0; round < 4; round++) {
+        for (int place = 0; place <= f->places; place++) {
+            ferry_buffer *dirty = make_ints(f, 5000);
+            write_counting(f, dirty, place, 0, FERRY_REST, 0x1111);
+            ferry_buffer_destroy(&dirty);
+            ferry_buffer *b = make_ints(f, 5000);
+            expect_constant(f, b, place, 0, 2000, 0);
+            write_counting(f, b, place, 1000, 500, 3);
+            expect_constant(f, b, place, 0, 1000, 0);
+            expect_counting(f, b, 0, 1000, 500, 3);
+            expect_constant(f, b, 0, 1500, 3500, 0);
+            ferry_buffer_destroy(&b);
+        }
+    }
+}
+
+/* "... with `scrub` so do bytes that an OVERWRITE scope left out." */
+static void
+test_scrub_clears_what_overwrite_leaves_out(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        ferry_buffer *dirty = make_ints(f, 5000), *b;
+        write_counting(f, dirty, place, 0, FERRY_REST, 0x1111);
+        ferry_buffer_destroy(&dirty);
+        OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.scrub = true}, &b));
+        touch(f, b, place, FERRY_OVERWRITE, 0, FERRY_REST);
+        expect_constant(f, b, place, 0, FERRY_REST, 0);
+        expect_constant(f, b, 0, 0, FERRY_REST, 0);
+        write_counting(f, b, place, 0, FERRY_REST, 7);
+        touch(f, b, place, FERRY_OVERWRITE, 10, 20);
+        expect_constant(f, b, place, 10, 20, 0);
+        expect_counting(f, b, 0, 30, 100, 7);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "resize: growing keeps the data and reads zero in the tail; shrinking keeps the prefix; same size is a no-op; nothing
+ * that was only on the device is lost." */
+static void
+test_resize_keeps_the_prefix_at_every_place(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        ferry_buffer *b = make_ints(f, 1000);
+        write_counting(f, b, place, 0, FERRY_REST, 0);
+        snapshot before = take_snapshot(b);
+        OK(ferry_buffer_resize(b, 1000));
+        expect_unchanged(b, &before);
+        ferry_transfer_stats stats = moved(f);
+        OK(ferry_buffer_resize(b, 3000));
+        expect_moved(f, &stats, 0, 0);
+        assert_int_equal(ferry_buffer_count(b), 3000);
+        assert_int_equal(ferry_buffer_state(b), before.info.state);
+        expect_counting(f, b, place, 0, 1000, 0);
+        expect_constant(f, b, 0, 1000, 2000, 0);
+        expect_counting(f, b, 0, 0, 1000, 0);
+        add_to(f, b, place, 0, 500, 1);
+        OK(ferry_buffer_resize(b, 100));
+        expect_counting(f, b, place, 0, FERRY_REST, 1);
+        /* What was cut is gone for good. */
+        OK(ferry_buffer_resize(b, 1000));
+        expect_constant(f, b, place, 100, 900, 0);
+        expect_counting(f, b, 0, 0, 100, 1);
+        OK(ferry_buffer_resize(b, 0));
+        STATE(b, UNINITIALIZED);
+        OK(ferry_buffer_resize(b, 10));
+        expect_constant(f, b, place, 0, FERRY_REST, 0);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* Views, viewed, pinned and wrapped buffers have an address or a length that somebody relies on. */
+static void
+test_resize_is_refused_where_somebody_relies_on_it(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0), *view, *wrap;
+    int32_t memory[4] = {0};
+    void *pinned;
+    OK(ferry_buffer_view(b, INT, 0, 5, &view));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(view, 20));
+    ferry_buffer_destroy(&view);
+    OK(ferry_buffer_pin(b, 1, &pinned));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20));
+    OK(ferry_buffer_unpin(b, 1));
+    OK(ferry_buffer_resize(b, 20));
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, 4, NULL, &wrap));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(wrap, 2));
+    ferry_buffer_destroy(&wrap);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_alignment_and_names_are_kept(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *first, *second, *found;
+    ferry_scope scope;
+    ferry_buffer_options options = {.name = "heights", .align = 1 << 16};
+    OK(ferry_buffer_create(f->context, INT, 10, &options, &first));
+    for (int place = 0; place <= f->places; place++) {
+        assert_int_equal((uintptr_t)open_at(f, first, place, FERRY_UPDATE, 0, FERRY_REST, &scope) % options.align, 0);
+        OK(ferry_scope_close(&scope));
+    }
+    OK(ferry_context_find(f->context, "heights", &found));
+    assert_ptr_equal(found, first);
+    ferry_buffer_destroy(&found);
+    /* "The youngest where several share a name." */
+    OK(ferry_buffer_create(f->context, INT, 10, &options, &second));
+    OK(ferry_context_find(f->context, "heights", &found));
+    assert_ptr_equal(found, second);
+    ferry_buffer_destroy(&second);
+    assert_int_equal(ferry_buffer_count(found), 10); /* counted */
+    ferry_buffer_destroy(&found);
+    OK(ferry_context_find(f->context, "heights", &found));
+    assert_ptr_equal(found, first);
+    ferry_buffer_destroy(&found);
+    ferry_buffer_destroy(&first);
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_find(f->context, "heights", &found));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_new_buffer_takes_no_memory),
+        cmocka_unit_test(test_counts_are_checked_against_the_limit),
+        TEST(test_three_gibibytes_work),
+        TEST(test_create_from_copies),
+        TEST(test_zero_lengths_do_nothing),
+        TEST(test_destroy_is_harmless_twice),
+        TEST(test_views_keep_their_base_alive),
+        TEST(test_destroy_with_an_open_scope_waits_for_it),
+        TEST(test_the_host_address_is_stable),
+        TEST(test_unwritten_bytes_read_as_zero_in_recycled_blocks),
+        TEST(test_scrub_clears_what_overwrite_leaves_out),
+        TEST(test_resize_keeps_the_prefix_at_every_place),
+        TEST(test_resize_is_refused_where_somebody_relies_on_it),
+        TEST(test_alignment_and_names_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+/* Every device call of every scenario fails once: nothing is lost, leaked or made up, and a second try succeeds. */
+#include "tests/buffer/work.h"
+
+#include <stdio.h>
+
+#include "tests/support/fault.h"
+#include "tests/support/lazy.h"
+
+/* Three staging chunks of 4 KiB, the last one short. */
+enum { COUNT = 2500, MORE = 4000 };
+
+/* Where a buffer's content is when the scenario begins. */
+enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
+
+struct world {
+    fixture f;
+    work w;
+    ferry_stream *stream;
+    ferry_buffer *a, *b;
+    size_t count;            /* of `a` */
+    int old_a[MORE], old_b[COUNT]; /* before */
+    int new_a[MORE], new_b[COUNT]; /* after success */
+    int memory[COUNT];
+    enum start start;
+    const char *name;
+};
+
+struct scenario {
+    const char *name;
+    ferry_status (*run)(struct world *world);
+    void (*expect)(struct world *world); /* changes new_a, new_b, which are the old ones; NULL: they stay */
+    bool by_chunks;                      /* after a failure each element may be old or new */
+};
+
+/* -- the world -------------------------------------------------------------------------------------- */
+
+static void
+ignore_log(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)message, (void)user;
+}
+
+static void
+put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
+{
+    OK(ferry_buffer_copy_from(buffer, INT, 0, values, COUNT));
+    if (world->start == AT_DEVICE)
+        OK(launch_add(&world->w, world->stream, buffer, 0, COUNT, 0));
+    else if (world->start == AT_BOTH)
+        OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+    else if (world->start == IN_PARTS)
+        OK(launch_add(&world->w, world->stream, buffer, COUNT / 3, COUNT / 3, 0));
+}
+
+static void
+world_open(struct world *world, enum start start, bool pinned)
+{
+    ferry_context_options options = {.devices = "fault", .log = ignore_log, .staging_chunk_bytes = 4096, .staging_chunk_count = 2};
+    ferry_buffer_options buffer = {.name = "subject", .memory = pinned ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
+    memset(world, 0, sizeof(*world));
+    world->start = start;
+    world->count = COUNT;
+    OK(ferry_context_create(&options, &world->f.context));
+    world->f.places = 1;
+    world->f.stream = ferry_context_stream(world->f.context, 1);
+    work_open(&world->f, &world->w);
+    OK(ferry_stream_create(world->f.context, 1, &world->stream));
+    for (int i = 0; i < COUNT; i++) {
+        world->old_a[i] = world->new_a[i] = 1000 + i;
+        world->old_b[i] = world->new_b[i] = 500000 + i;
+        world->memory[i] = 9000000 + i;
+    }
+    OK(ferry_buffer_create(world->f.context, INT, COUNT, &buffer, &world->a));
+    OK(ferry_buffer_create(world->f.context, INT, COUNT, &buffer, &world->b));
+    put_at_start(world, world->a, world->old_a);
+    put_at_start(world, world->b, world->old_b);
+}
+
+static void
+world_close(struct world *world)
+{
+    ferry_buffer_destroy(&world->a);
+    ferry_buffer_destroy(&world->b);
+    ferry_stream_destroy(&world->stream);
+    work_close(&world->w);
+    ferry_context_destroy(&world->f.context);
+    if (fault_live() != 0)
+        fail_msg("%s: %d things were not given back", world->name, (int)fault_live());
+}
+
+static void
+expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, const int *new, bool may_be_old, bool may_be_new)
+{
+    int values[MORE];
+    size_t count = ferry_buffer_count(buffer);
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, count));
+    for (size_t i = 0; i < count; i++)
+        if (!(may_be_old && values[i] == old[i]) && !(may_be_new && values[i] == new[i]))
+            fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i, values[i], old[i], new[i]);
+}
+
+static void
+check_content(struct world *world, const struct scenario *scenario, ferry_status status)
+{
+    bool old = status != FERRY_OK, new = status == FERRY_OK || scenario->by_chunks;
+    expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
+    expect_old_or_new(world, world->b, world->old_b, world->new_b, old, new);
+    /* On the other side it is the same. */
+    OK(ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1));
+    OK(ferry_buffer_evict(world->a, 0));
+    expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
+}
+
+/* -- scenarios -------------------------------------------------------------------------------------- */
+
+static ferry_status
+scope_at(struct world *world, int place, ferry_access access, int add)
+{
+    ferry_scope scope;
+    void *memory;
+    ferry_status status = place == 0 ? ferry_buffer_open_host(world->a, INT, access, 100, 2000, &scope, &memory)
+                                     : ferry_buffer_open_device(world->a, INT, access, world->stream, 100, 2000, &scope, &memory);
+    if (status != FERRY_OK)
+        return status;
+    for (int i = 0; i < 2000 && add; i++)
+        ((int *)memory)[i] = 1100 + i + add;
+    return ferry_scope_close(&scope);
+}
+
+static ferry_status run_read_host(struct world *world) { return scope_at(world, 0, FERRY_READ, 0); }
+static ferry_status run_update_host(struct world *world) { return scope_at(world, 0, FERRY_UPDATE, 7); }
+static ferry_status run_overwrite_host(struct world *world) { return scope_at(world, 0, FERRY_OVERWRITE, 7); }
+static ferry_status run_read_device(struct world *world) { return scope_at(world, 1, FERRY_READ, 0); }
+static ferry_status run_update_device(struct world *world) { return scope_at(world, 1, FERRY_UPDATE, 0); }
+
+static void
+expect_host_write(struct world *world)
+{
+    for (int i = 100; i < 2100; i++)
+        world->new_a[i] = world->old_a[i] + 7;
+}
+
+static ferry_status
+run_open_all(struct world *world)
+{
+    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(world->a, INT, 0, FERRY_REST), FERRY_UPDATE),
+                                  ferry_argument_with(ferry_buffer_argument(world->b, INT, 5, 700), FERRY_READ)};
+    ferry_scope scopes[2];
+    ferry_status status = ferry_scope_open_all(scopes, NULL, arguments, 2, 1, world->stream);
+    for (int i = 0; i < 2 && status == FERRY_OK; i++)
+        status = ferry_scope_close(&scopes[i]);
+    return status;
+}
+
+static ferry_status run_sync_host(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0); }
+static ferry_status run_sync_device(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1); }
+static ferry_status run_evict_host(struct world *world) { return ferry_buffer_evict(world->a, 0); }
+static ferry_status run_evict_device(struct world *world) { return ferry_buffer_evict(world->a, 1); }
+static ferry_status run_invalidate(struct world *world) { return ferry_buffer_invalidate(world->a, 10, 2000, 1); }
+static ferry_status run_copy_from(struct world *world) { return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT); }
+static ferry_status run_copy(struct world *world) { return ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000); }
+
+static ferry_status
+run_copy_to(struct world *world)
+{
+    int values[COUNT];
+    ferry_status status = ferry_buffer_copy_to(world->a, INT, 0, values, COUNT);
+    if (status == FERRY_OK)
+        assert_memory_equal(values, world->old_a, sizeof(values));
+    return status;
+}
+
+static ferry_status
+run_fill(struct world *world)
+{
+    int value = 77;
+    return ferry_buffer_fill(world->a, INT, 50, 2000, &value);
+}
+
+static void
+expect_fill(struct world *world)
+{
+    for (int i = 50; i < 2050; i++)
+        world->new_a[i] = 77;
+}
+
+static void
+expect_copy_from(struct world *world)
+{
+    memcpy(world->new_a, world->memory, sizeof(world->memory));
+}
+
+static void
+expect_copy(struct world *world)
+{
+    memcpy(&world->new_a[100], &world->old_b[200], 2000 * sizeof(int));
+}
+
+static ferry_status
+finish(ferry_status status, ferry_event **event)
+{
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(*event);
+    if (*event)
+        ferry_event_destroy(event);
+    return status;
+}
+
+static ferry_status
+run_copy_from_async(struct world *world)
+{
+    ferry_event *event = NULL;
+    ferry_status status = ferry_buffer_copy_from_async(world->a, INT, 0, world->memory, COUNT, world->stream, &event);
+    return finish(status, &event);
+}
+
+static ferry_status
+run_copy_async(struct world *world)
+{
+    ferry_event *event = NULL;
+    ferry_status status = ferry_buffer_copy_async(world->a, INT, 100, world->b, 200, 2000, world->stream, &event);
+    return finish(status, &event);
+}
+
+static ferry_status
+run_fill_async(struct world *world)
+{
+    ferry_event *event = NULL;
+    int value = 77;
+    ferry_status status = ferry_buffer_fill_async(world->a, INT, 50, 2000, &value, world->stream, &event);
+    return finish(status, &event);
+}
+
+static ferry_status
+run_launch(struct world *world)
+{
+    return launch_copy(&world->w, world->stream, world->a, 100, world->b, 200, 2000);
+}
+
+static ferry_status
+run_launch_in_place(struct world *world)
+{
+    return launch_add(&world->w, world->stream, world->a, 0, COUNT, 5);
+}
+
+static void
+expect_add(struct world *world)
+{
+    for (int i = 0; i < COUNT; i++)
+        world->new_a[i] = world->old_a[i] + 5;
+}
+
+static ferry_status
+resize_to(struct world *world, size_t count)
+{
+    ferry_status status = ferry_buffer_resize(world->a, count);
+    size_t is = ferry_buffer_count(world->a);
+    assert_int_equal(is, status == FERRY_OK ? count : COUNT);
+    return status;
+}
+
+static ferry_status run_grow(struct world *world) { return resize_to(world, MORE); }
+static ferry_status run_shrink(struct world *world) { return resize_to(world, 1000); }
+
+static ferry_status
+run_wrap_host(struct world *world)
+{
+    int memory[COUNT];
+    ferry_buffer *wrapped;
+    memcpy(memory, world->memory, sizeof(memory));
+    ferry_status status = ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, NULL, &wrapped);
+    if (status != FERRY_OK)
+        return status;
+    status = launch_add(&world->w, world->stream, wrapped, 0, COUNT, 1);
+    bool added = status == FERRY_OK;
+    if (status == FERRY_OK)
+        status = ferry_buffer_unwrap(&wrapped, NULL);
+    /* A wrap that could not end goes on. */
+    if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
+        fail_msg("%s: unwrap again: %s", world->name, ferry_last_error());
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(memory[i], world->memory[i] + added);
+    return status;
+}
+
+static ferry_status
+run_streams(struct world *world)
+{
+    ferry_stream *stream;
+    ferry_event *event = NULL;
+    bool done;
+    ferry_status status = ferry_stream_create(world->f.context, 1, &stream);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_stream_record(world->stream, &event);
+    if (status == FERRY_OK)
+        status = ferry_stream_wait_event(stream, event);
+    if (status == FERRY_OK)
+        status = ferry_stream_flush(stream);
+    if (status == FERRY_OK)
+        status = ferry_event_query(event, &done);
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(event);
+    if (status == FERRY_OK)
+        status = ferry_stream_synchronize(stream);
+    ferry_event_destroy(&event);
+    ferry_stream_destroy(&stream);
+    return status;
+}
+
+static ferry_status
+run_mark(struct world *world)
+{
+    void *memory;
+    ferry_status status = ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1);
+    if (status == FERRY_OK)
+        status = ferry_buffer_pin(world->a, 1, &memory);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_mark_dirty(world->a, 0, FERRY_REST, 1, world->stream);
+    ferry_status unpinned = ferry_buffer_unpin(world->a, 1);
+    return status != FERRY_OK ? status : unpinned;
+}
+
+static ferry_status
+run_life(struct world *world)
+{
+    ferry_buffer *buffer, *other;
+    ferry_status status = ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &buffer);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_create(world->f.context, INT, COUNT, &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
+    if (status == FERRY_OK) {
+        status = launch_copy(&world->w, world->stream, other, 0, buffer, 0, COUNT);
+        /* With work in flight. */
+        ferry_buffer_destroy(&other);
+    }
+    ferry_buffer_destroy(&buffer);
+    return status;
+}
+
+static const struct scenario scenarios[] = {
+    {"read at the host", run_read_host, NULL, false},
+    {"update at the host", run_update_host, expect_host_write, false},
+    {"overwrite at the host", run_overwrite_host, expect_host_write, false},
+    {"read at the device", run_read_device, NULL, false},
+    {"update at the device", run_update_device, NULL, false},
+    {"open several", run_open_all, NULL, false},
+    {"sync to the host", run_sync_host, NULL, false},
+    {"sync to the device", run_sync_device, NULL, false},
+    {"evict from the host", run_evict_host, NULL, false},
+    {"evict from the device", run_evict_device, NULL, false},
+    {"invalidate", run_invalidate, NULL, false},
+    {"copy from memory", run_copy_from, expect_copy_from, true},
+    {"copy to memory", run_copy_to, NULL, false},
+    {"copy a buffer", run_copy, expect_copy, true},
+    {"fill", run_fill, expect_fill, true},
+    {"copy from memory, asynchronous", run_copy_from_async, expect_copy_from, true},
+    {"copy a buffer, asynchronous", run_copy_async, expect_copy, true},
+    {"fill, asynchronous", run_fill_async, expect_fill, true},
+    {"launch", run_launch, expect_copy, false},
+    {"launch in place", run_launch_in_place, expect_add, false},
+    {"grow", run_grow, NULL, false},
+    {"shrink", run_shrink, NULL, false},
+    {"wrap and unwrap host memory", run_wrap_host, NULL, false},
+    {"streams and events", run_streams, NULL, false},
+    {"mark", run_mark, NULL, false},
+    {"create and destroy", run_life, NULL, false},
+};
+
+/* -- failing once ----------------------------------------------------------------------------------- */
+
+static void
+check_failure(struct world *world, ferry_status status, ferry_status injected)
+{
+    /* A lost device fails every later call too. */
+    const char *slot = injected == FERRY_ERROR_DEVICE_LOST ? "fault injected" : fault_tripped_slot();
+    if (status == FERRY_OK)
+        return; /* there was another way */
+    if (status != injected)
+        fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status), ferry_status_name(injected), ferry_last_error());
+    if (!strstr(ferry_last_error(), slot))
+        fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
+}
+
+/* False when the scenario has fewer calls. */
+static bool
+fail_once(const struct scenario *scenario, enum start start, bool pinned, ferry_status injected, uint64_t nth)
+{
+    static struct world world;
+    static char name[200];
+    fault_disarm();
+    world_open(&world, start, pinned);
+    snprintf(name, sizeof(name), "%s, start %d, %s, call %d, %s", scenario->name, start, pinned ? "pinned" : "pageable", (int)nth,
+             ferry_status_name(injected));
+    world.name = name;
+    if (scenario->expect)
+        scenario->expect(&world);
+    fault_status(injected);
+    ferryi_fail(FERRY_ERROR_IO, "nothing");
+    fault_arm(nth);
+    ferry_status status = scenario->run(&world);
+    bool tripped = fault_tripped();
+    fault_disarm();
+    if (!tripped && status != FERRY_OK)
+        fail_msg("%s: %s", name, ferry_last_error());
+    if (tripped)
+        check_failure(&world, status, injected);
+    check_content(&world, scenario, status);
+    if (status != FERRY_OK) {
+        /* The contents may lie elsewhere now, and be new in part. */
+        status = scenario->run(&world);
+        if (status != FERRY_OK)
+            fail_msg("%s: the second try: %s", name, ferry_last_error());
+        check_content(&world, scenario, status);
+    }
+    world_close(&world);
+    return tripped;
+}
+
+static void
+fail_every_call(ferry_status injected, const ferryi_device_kind *kind)
+{
+    fault_wrap(kind);
+    for (size_t i = 0; i < LENGTH(scenarios); i++)
+        for (int start = 0; start < STARTS; start++)
+            for (int pinned = 0; pinned < 2; pinned++) {
+                uint64_t nth = 1;
+                while (fail_once(&scenarios[i], (enum start)start, pinned, injected, nth))
+                    nth++;
+            }
+}
+
+static void
+test_every_call_fails(void **state)
+{
+    (void)state;
+    fail_every_call(FERRY_ERROR_DEVICE, &ferryi_emulated_kind);
+}
+
+static void
+test_every_call_fails_lazily(void **state)
+{
+    (void)state;
+    fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind);
+}
+
+static void
+test_memory_is_short(void **state)
+{
+    (void)state;
+    fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind);
+}
+
+static void
+test_contexts_that_fail_to_open(void **state)
+{
+    (void)state;
+    static const ferry_status statuses[] = {FERRY_ERROR_DEVICE, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE_LOST};
+    for (size_t i = 0; i < LENGTH(statuses); i++) {
+        bool tripped = true;
+        fault_status(statuses[i]);
+        for (uint64_t nth = 1; tripped; nth++) {
+            ferry_context *context = NULL;
+            ferry_context_options options = {.devices = "fault:2", .log = ignore_log};
+            fault_arm(nth);
+            ferry_status status = ferry_context_create(&options, &context);
+            tripped = fault_tripped();
+            if (tripped && status != FERRY_OK) {
+                assert_int_equal(status, statuses[i]);
+                assert_non_null(strstr(ferry_last_error(), fault_tripped_slot()));
+                assert_null(context);
+            }
+            ferry_context_destroy(&context);
+            fault_disarm();
+            assert_int_equal(fault_live(), 0);
+        }
+    }
+}
+
+/* Also the calls of the end itself. */
+static void
+test_contexts_that_fail_to_close(void **state)
+{
+    static struct world world;
+    (void)state;
+    bool tripped = true;
+    fault_status(FERRY_ERROR_DEVICE);
+    for (uint64_t nth = 1; tripped; nth++) {
+        world_open(&world, AT_BOTH, true);
+        world.name = "close";
+        OK(launch_copy(&world.w, world.stream, world.a, 0, world.b, 0, COUNT));
+        fault_arm(nth);
+        world_close(&world);
+        tripped = fault_tripped();
+        fault_disarm();
+    }
+}
+
+/* -- the device is lost ----------------------------------------------------------------------------- */
+
+/* Bytes come back right, or the loss is told. */
+static void
+check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, const int *new)
+{
+    for (size_t at = 0; at < ferry_buffer_count(buffer); at += 100) {
+        int values[100];
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, at, values, 100);
+        if (status == FERRY_ERROR_DEVICE_LOST) {
+            assert_true(strlen(ferry_last_error()) > 10);
+            continue;
+        }
+        OK(status);
+        for (size_t i = 0; i < 100; i++)
+            if (values[i] != old[at + i] && values[i] != new[at + i])
+                fail_msg("%s: element %zu is %d, neither %d nor %d", world->name, at + i, values[i], old[at + i], new[at + i]);
+    }
+}
+
+static bool
+lose_at(const struct scenario *scenario, enum start start, bool pinned, uint64_t nth)
+{
+    static struct world world;
+    static char name[200];
+    fault_disarm();
+    world_open(&world, start, pinned);
+    snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start, pinned ? "pinned" : "pageable", (int)nth);
+    world.name = name;
+    if (scenario->expect)
+        scenario->expect(&world);
+    fault_status(FERRY_ERROR_DEVICE_LOST);
+    fault_arm(nth);
+    ferry_status status = scenario->run(&world);
+    bool tripped = fault_tripped();
+    if (tripped) {
+        check_failure(&world, status, FERRY_ERROR_DEVICE_LOST);
+        check_never_wrong(&world, world.a, world.old_a, world.new_a);
+        check_never_wrong(&world, world.b, world.old_b, world.new_b);
+        /* What is at the host stays; what is written there now is readable, wherever the bytes were. */
+        if (start == AT_HOST || start == AT_BOTH)
+            expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
+        ferry_scope scope;
+        void *memory;
+        status = ferry_buffer_open_host(world.b, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+        if (status != FERRY_OK)
+            fail_msg("%s: overwrite at the host: %s", name, ferry_last_error());
+        memcpy(memory, world.memory, sizeof(world.memory));
+        OK(ferry_scope_close(&scope));
+        expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
+    }
+    world_close(&world);
+    fault_disarm();
+    return tripped;
+}
+
+static void
+test_the_device_is_lost(void **state)
+{
+    (void)state;
+    fault_wrap(&ferryi_emulated_kind);
+    for (size_t i = 0; i < LENGTH(scenarios); i++)
+        for (int start = 0; start < STARTS; start++)
+            for (int pinned = 0; pinned < 2; pinned++) {
+                uint64_t nth = 1;
+                if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow || scenarios[i].run == run_shrink)
+                    continue; /* they check more than a lost device can do */
+                while (lose_at(&scenarios[i], (enum start)start, pinned, nth))
+                    nth++;
+            }
+}
+
+static int
+disarm(void **state)
+{
+    (void)state;
+    fault_disarm();
+    fault_wrap(&ferryi_emulated_kind);
+    return 0;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_contexts_that_fail_to_open, disarm),
+        cmocka_unit_test_teardown(test_every_call_fails, disarm),
+        cmocka_unit_test_teardown(test_every_call_fails_lazily, disarm),
+        cmocka_unit_test_teardown(test_memory_is_short, disarm),
+        cmocka_unit_test_teardown(test_contexts_that_fail_to_close, disarm),
+        cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
+    };
+    lazy_register();
+    fault_register();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#define COUNT 1000
+#define BYTES (COUNT * sizeof(int32_t))
+
+/* "mark_device_dirty without a device copy, or over bytes that are newer on the host: FERRY_ERROR_CONFLICT, nothing changes.
+ * The same the other way round." */
+static void
+test_marks_over_newer_bytes_conflict(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= 1; place++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_stream *stream = place ? f->stream : NULL;
+        write_counting(f, b, !place, 0, FERRY_REST, 0);
+        snapshot before = take_snapshot(b);
+        FAILS(FERRY_ERROR_CONFLICT, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, stream));
+        expect_unchanged(b, &before);
+        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, place));
+        OK(ferry_buffer_mark_dirty(b, 0, 10, place, stream));
+        assert_false(ferry_buffer_is_current(b, !place));
+        touch(f, b, !place, FERRY_UPDATE, 20, 1);
+        before = take_snapshot(b);
+        FAILS(FERRY_ERROR_CONFLICT, ferry_buffer_mark_dirty(b, 15, 10, place, stream));
+        expect_unchanged(b, &before);
+        OK(ferry_buffer_mark_dirty(b, 21, FERRY_REST, place, stream));
+        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "invalidate of the only current copy moves it to the other side first; of a redundant copy frees it with no copy." */
+static void
+test_invalidate_never_drops_data(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= 1; place++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        write_counting(f, b, place, 0, FERRY_REST, 3);
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
+        expect_moved(f, &before, place ? 0 : BYTES, place ? BYTES : 0);
+        assert_int_equal(ferry_buffer_state(b), place ? FERRY_STATE_HOST_ONLY : FERRY_STATE_DEVICE_ONLY);
+        touch(f, b, place, FERRY_READ, 0, FERRY_REST);
+        before = moved(f);
+        OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
+        expect_moved(f, &before, 0, 0);
+        assert_int_equal(take_snapshot(b).info.places_with_copy, place ? 1 : 2);
+        expect_counting(f, b, place, 0, FERRY_REST, 3);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "The content of the range is not needed any more: it reads as zero. Moves nothing." */
+static void
+test_discard_reads_as_zero_and_moves_nothing(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 1);
+    add_to(f, b, 1, 0, FERRY_REST, 0);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_buffer_discard(b, 100, 100));
+    expect_constant(f, b, 0, 100, 100, 0);
+    OK(ferry_buffer_discard(b, 100, 100)); /* what was read as zero is a value of that place */
+    expect_constant(f, b, 1, 100, 100, 0);
+    expect_moved(f, &before, 0, 0);
+    expect_counting(f, b, 0, 0, 100, 1);
+    expect_counting(f, b, 0, 200, FERRY_REST, 1);
+    OK(ferry_buffer_discard(b, 0, FERRY_REST));
+    STATE(b, UNINITIALIZED);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or resized. Counted." */
+static void
+test_a_pinned_copy_keeps_its_address(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_scope scope;
+        void *first, *second;
+        OK(ferry_buffer_pin(b, place, &first));
+        STATE(b, UNINITIALIZED);
+        OK(ferry_buffer_pin(b, place, &second));
+        assert_ptr_equal(first, second);
+        OK(ferry_buffer_unpin(b, place));
+        write_counting(f, b, place, 0, FERRY_REST, 0);
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(b, place));
+        OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
+        assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
+        OK(ferry_scope_close(&scope));
+        /* Another place's pin is another pin, also where memory is shared. */
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unpin(b, place ? 0 : 1));
+        OK(ferry_buffer_unpin(b, place));
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unpin(b, place));
+        OK(ferry_buffer_evict(b, place));
+        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "clean copies dropped without traffic, dirty ones written back once." */
+static void
+test_evict_writes_back_once_what_is_only_there(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_buffer_evict(b, 1));
+    expect_moved(f, &before, 0, 0);
+    STATE(b, HOST_ONLY);
+    add_to(f, b, 1, 0, 100, 1);
+    before = moved(f);
+    OK(ferry_buffer_evict(b, 1));
+    expect_moved(f, &before, 0, 400);
+    OK(ferry_buffer_evict(b, 1));
+    expect_moved(f, &before, 0, 400);
+    STATE(b, HOST_ONLY);
+    expect_counting(f, b, 0, 0, 100, 1);
+    expect_counting(f, b, 0, 100, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Take the memory of the whole base at a place now." Nothing is copied and no state changes but what exists. */
+static void
+test_reserve_takes_memory_and_moves_nothing(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_buffer_reserve(b, 1));
+    OK(ferry_buffer_reserve(b, 1));
+    expect_moved(f, &before, 0, 0);
+    assert_int_equal(take_snapshot(b).info.places_with_copy, 3);
+    STATE(b, HOST_DIRTY);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Start bringing the whole handle's range to a place and return" */
+static void
+test_prefetch_moves_once(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_buffer_prefetch(b, 1, f->stream));
+    OK(ferry_buffer_prefetch(b, 1, f->stream));
+    expect_counting(f, b, 1, 0, FERRY_REST, 0);
+    expect_moved(f, &before, BYTES, 0);
+    add_to(f, b, 1, 0, FERRY_REST, 1);
+    OK(ferry_buffer_prefetch(b, 0, f->stream));
+    expect_counting(f, b, 0, 0, FERRY_REST, 1);
+    expect_moved(f, &before, BYTES, BYTES);
+    ferry_buffer_destroy(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_marks_over_newer_bytes_conflict),
+        TEST(test_invalidate_never_drops_data),
+        TEST(test_discard_reads_as_zero_and_moves_nothing),
+        TEST(test_a_pinned_copy_keeps_its_address),
+        TEST(test_evict_writes_back_once_what_is_only_there),
+        TEST(test_reserve_takes_memory_and_moves_nothing),
+        TEST(test_prefetch_moves_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

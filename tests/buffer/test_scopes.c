@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include "src/buffer/buffer.h"
+
+#define COUNT 1000
+
+/* "Overlapping scopes conflict only if one writes: FERRY_ERROR_BUSY at once; disjoint ranges ... never conflict." */
+static void
+test_overlapping_scopes_conflict_only_if_one_writes(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    for (int first_place = 0; first_place <= 1; first_place++) {
+        for (ferry_access first = FERRY_READ; first <= FERRY_OVERWRITE; first++) {
+            for (ferry_access second = FERRY_READ; second <= FERRY_OVERWRITE; second++) {
+                ferry_scope one, two, beside;
+                void *memory;
+                open_at(f, b, first_place, first, 100, 100, &one);
+                ferry_status expected = first == FERRY_READ && second == FERRY_READ ? FERRY_OK : FERRY_ERROR_BUSY;
+                assert_int_equal(ferry_buffer_open_host(b, INT, second, 199, 100, &two, &memory), expected);
+                open_at(f, b, 0, second, 0, 100, &beside);
+                OK(ferry_scope_close(&beside));
+                open_at(f, b, 1, second, 500, 100, &beside);
+                OK(ferry_scope_close(&beside));
+                if (expected == FERRY_OK)
+                    OK(ferry_scope_close(&two));
+                OK(ferry_scope_close(&one));
+            }
+        }
+    }
+    ferry_buffer_destroy(&b);
+}
+
+/* "device scopes on one stream never conflict" */
+static void
+test_device_scopes_on_one_stream_never_conflict(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_stream *other;
+    ferry_scope one, two, three;
+    void *memory;
+    int32_t values[3] = {-1, -2, -3}, got[3];
+    OK(ferry_stream_create(f->context, 1, &other));
+    void *first = open_at(f, b, 1, FERRY_UPDATE, 0, FERRY_REST, &one);
+    void *second = open_at(f, b, 1, FERRY_UPDATE, 0, FERRY_REST, &two);
+    assert_ptr_equal(first, second);
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_device(b, INT, FERRY_READ, other, 0, 1, &three, &memory));
+    device_write(f, 1, first, values, sizeof(values));
+    OK(ferry_scope_close(&two));
+    OK(ferry_scope_close(&one));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, 3));
+    assert_memory_equal(got, values, sizeof(got));
+    expect_counting(f, b, 0, 3, FERRY_REST, 0);
+    ferry_stream_destroy(&other);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Closing {0} or a scope twice is FERRY_OK and touches nobody else's scope." */
+static void
+test_closing_twice_touches_nobody_else(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope zero = {0}, scope, copy, other;
+    void *memory;
+    OK(ferry_scope_close(&zero));
+    OK(ferry_scope_abandon(&zero));
+    OK(ferry_scope_close_on(&zero, f->stream));
+    open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &scope);
+    copy = scope;
+    OK(ferry_scope_close(&scope));
+    OK(ferry_scope_close(&scope));
+    /* The same slot is in use again: an old scope must not close it. */
+    open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &other);
+    OK(ferry_scope_close(&scope));
+    OK(ferry_scope_close(&copy));
+    OK(ferry_scope_abandon(&copy));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, &memory));
+    assert_int_equal(take_snapshot(b).info.scopes, 1);
+    OK(ferry_scope_close(&other));
+    ferry_buffer_destroy(&b);
+}
+
+/* "open_all opens all or none." */
+static void
+test_open_all_opens_all_or_none(void **state)
+{
+    fixture *f = *state;
+    enum { MANY = 5 };
+    ferry_buffer *b[MANY];
+    ferry_argument arguments[MANY];
+    ferry_scope scopes[MANY], held;
+    void *pointers[MANY];
+    for (int i = 0; i < MANY; i++) {
+        b[i] = make_counting(f, COUNT, i);
+        arguments[i] = ferry_argument_with(ferry_buffer_argument(b[i], INT, 0, FERRY_REST), i % 2 ? FERRY_READ : FERRY_UPDATE);
+    }
+    for (int place = 0; place <= 1; place++) {
+        open_at(f, b[3], 0, FERRY_UPDATE, 5, 1, &held);
+        snapshot before = take_snapshot(b[2]);
+        FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(scopes, pointers, arguments, MANY, place, place ? f->stream : NULL));
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(take_snapshot(b[i]).info.scopes, i == 3);
+        expect_unchanged(b[2], &before);
+        OK(ferry_scope_close(&held));
+
+        OK(ferry_scope_open_all(scopes, pointers, arguments, MANY, place, place ? f->stream : NULL));
+        for (int i = 0; i < MANY; i++) {
+            int32_t value;
+            assert_int_equal(take_snapshot(b[i]).info.scopes, 1);
+            place_read(f, place, &value, (int32_t *)pointers[i] + 7, sizeof(value));
+            assert_int_equal(value, 7 + i);
+        }
+        ferry_scope_close_all(scopes, MANY);
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(take_snapshot(b[i]).info.scopes, 0);
+        assert_int_equal(ferry_buffer_is_current(b[0], place ? 0 : 1), 0);
+        assert_true(ferry_buffer_is_current(b[1], 0));
+    }
+    for (int i = 0; i < MANY; i++)
+        ferry_buffer_destroy(&b[i]);
+}
+
+/* "Overlapping ranges of one buffer are merged, READ with a write being UPDATE": in-place calls are legal. */
+static void
+test_open_all_merges_overlapping_arguments(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    for (int place = 0; place <= f->places; place++) {
+        ferry_argument arguments[3] = {ferry_argument_with(ferry_buffer_argument(b, INT, 100, 200), FERRY_READ),
+                                       ferry_argument_with(ferry_buffer_argument(b, INT, 0, 150), FERRY_OVERWRITE),
+                                       ferry_argument_with(ferry_buffer_argument(b, INT, 600, 0), FERRY_UPDATE)};
+        ferry_scope scopes[3], other;
+        void *pointers[3], *memory;
+        int32_t value;
+        OK(ferry_scope_open_all(scopes, pointers, arguments, 3, place, place ? stream_of(f, place) : NULL));
+        assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
+        assert_null(pointers[2]);
+        place_read(f, place, &value, (int32_t *)pointers[0] + 49, sizeof(value)); /* fetched, though one said OVERWRITE */
+        assert_int_equal(value, 149);
+        /* The merged scope ends with the last of the two. */
+        OK(ferry_scope_close(&scopes[1]));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
+        OK(ferry_scope_close(&scopes[1]));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
+        OK(ferry_scope_close(&scopes[0]));
+        OK(ferry_scope_close(&scopes[2]));
+        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    }
+    ferry_buffer_destroy(&b);
+}
+
+/* "An abandoned OVERWRITE keeps the other places' old value and never shows another buffer's bytes." */
+static void
+test_an_abandoned_write_keeps_the_old_value(void **state)
+{
+    fixture *f = *state;
+    int32_t scribble[COUNT];
+    memset(scribble, 0xEE, sizeof(scribble));
+    for (int place = 0; place <= f->places; place++) {
+        int other = place ? 0 : 1;
+        for (ferry_access access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
+            ferry_buffer *b = make_ints(f, COUNT);
+            ferry_scope scope;
+            write_counting(f, b, other, 0, FERRY_REST, 3);
+            void *memory = open_at(f, b, place, access, 0, FERRY_REST, &scope);
+            if (!f->coherent) /* there, the other place's value is this memory */
+                place_write(f, place, memory, scribble, sizeof(scribble));
+            OK(ferry_scope_abandon(&scope));
+            assert_false(ferry_buffer_is_current(b, place));
+            expect_counting(f, b, place, 0, FERRY_REST, 3);
+            expect_counting(f, b, other, 0, FERRY_REST, 3);
+            ferry_buffer_destroy(&b);
+        }
+        /* Fresh memory that once was another buffer's. */
+        ferry_buffer *secret = make_ints(f, COUNT), *b;
+        write_counting(f, secret, place, 0, FERRY_REST, 0x1111);
+        ferry_buffer_destroy(&secret);
+        b = make_ints(f, COUNT);
+        ferry_scope scope;
+        open_at(f, b, place, FERRY_OVERWRITE, 0, FERRY_REST, &scope);
+        OK(ferry_scope_abandon(&scope));
+        STATE(b, UNINITIALIZED);
+        expect_constant(f, b, place, 0, FERRY_REST, 0);
+        expect_constant(f, b, other, 0, FERRY_REST, 0);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* "wait_free waits for scopes, with a timeout." */
+static void
+close_later(void *scope)
+{
+    ferryi_sleep_ns(30000000);
+    OK(ferry_scope_close(scope));
+}
+
+static void
+test_wait_free_waits_for_scopes(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope scope;
+    ferryi_thread thread;
+    open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope);
+    OK(ferry_buffer_wait_free(b, FERRY_READ, 0));
+    uint64_t began = ferryi_now_ns();
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(b, FERRY_UPDATE, 20000000));
+    assert_true(ferryi_now_ns() - began >= 20000000);
+    OK(ferryi_thread_start(&thread, "closes", close_later, &scope));
+    OK(ferry_buffer_wait_free(b, FERRY_UPDATE, UINT64_MAX));
+    touch(f, b, 0, FERRY_UPDATE, 0, FERRY_REST);
+    ferryi_thread_join(thread);
+    ferry_buffer_destroy(&b);
+}
+
+/* A scope may be closed on another stream of the same place, which its last use was queued on. */
+static void
+test_a_scope_closes_on_another_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_stream *other;
+    ferry_event *event;
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_stream_create(f->context, 1, &other));
+    OK(ferry_buffer_open_device(b, INT, FERRY_UPDATE, other, 0, FERRY_REST, &scope, &memory));
+    OK(ferry_stream_record(other, &event));
+    OK(ferry_stream_wait_event(f->stream, event));
+    int32_t value = 77;
+    device_write(f, 1, memory, &value, sizeof(value));
+    OK(ferry_scope_close_on(&scope, f->stream));
+    expect_constant(f, b, 0, 0, 1, 77);
+    expect_counting(f, b, 0, 1, FERRY_REST, 0);
+    ferry_event_destroy(&event);
+    ferry_stream_destroy(&other);
+    ferry_buffer_destroy(&b);
+}
+
+/* Many scopes at once, closed in another order. */
+static void
+test_many_scopes_are_open_at_once(void **state)
+{
+    fixture *f = *state;
+    enum { MANY = 200 };
+    static ferry_scope scopes[MANY];
+    ferry_buffer *b = make_counting(f, MANY * 2, 0);
+    ferry_scope scope;
+    void *memory;
+    for (size_t i = 0; i < MANY; i++)
+        *(int32_t *)open_at(f, b, 0, FERRY_OVERWRITE, 2 * i, 1, &scopes[i]) = (int32_t)(2 * i) + 5;
+    assert_int_equal(take_snapshot(b).info.scopes, MANY);
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 100, 2, &scope, &memory));
+    for (size_t i = 0; i < MANY; i++)
+        OK(ferry_scope_close(&scopes[(i * 7) % MANY]));
+    assert_int_equal(take_snapshot(b).info.scopes, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        expect_counting(f, b, 1, 2 * i, 1, 5);
+        expect_counting(f, b, 1, 2 * i + 1, 1, 0);
+    }
+    ferry_buffer_destroy(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_overlapping_scopes_conflict_only_if_one_writes),
+        TEST(test_device_scopes_on_one_stream_never_conflict),
+        TEST(test_closing_twice_touches_nobody_else),
+        TEST(test_open_all_opens_all_or_none),
+        TEST(test_open_all_merges_overlapping_arguments),
+        TEST(test_an_abandoned_write_keeps_the_old_value),
+        TEST(test_wait_free_waits_for_scopes),
+        TEST(test_a_scope_closes_on_another_stream),
+        TEST(test_many_scopes_are_open_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

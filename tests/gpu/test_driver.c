@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Ferry beside a program that uses the CUDA driver itself: streams, graphs and pointers of the program's own. Only a real
+ * driver can say how that goes; exit status 77 without one.
+ */
+
+#include <ferry/ferry.h>
+#include <ferry/int.h>
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "src/base/base.h"
+
+#define COUNT 4096
+
+/* What this program calls on its own account. */
+static struct {
+    int (*ctx_get_current)(void **);
+    int (*ctx_set_current)(void *);
+    int (*ctx_retain)(void **, int);
+    int (*stream_create)(void **, unsigned);
+    int (*stream_destroy)(void *);
+    int (*stream_synchronize)(void *);
+    int (*memset_32)(uint64_t, unsigned, size_t, void *);
+    int (*mem_alloc)(uint64_t *, size_t);
+    int (*mem_free)(uint64_t);
+    int (*begin_capture)(void *, int);
+    int (*end_capture)(void *, void **);
+    int (*graph_instantiate)(void **, void *, unsigned long long);
+    int (*graph_launch)(void *, void *);
+    int (*graph_exec_destroy)(void *);
+    int (*graph_destroy)(void *);
+} cu;
+
+static ferry_context *context;
+
+static bool
+load_driver(void)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } symbols[] = {
+        {"cuCtxGetCurrent", offsetof(__typeof__(cu), ctx_get_current)},
+        {"cuCtxSetCurrent", offsetof(__typeof__(cu), ctx_set_current)},
+        {"cuDevicePrimaryCtxRetain", offsetof(__typeof__(cu), ctx_retain)},
+        {"cuStreamCreate", offsetof(__typeof__(cu), stream_create)},
+        {"cuStreamDestroy_v2", offsetof(__typeof__(cu), stream_destroy)},
+        {"cuStreamSynchronize", offsetof(__typeof__(cu), stream_synchronize)},
+        {"cuMemsetD32Async", offsetof(__typeof__(cu), memset_32)},
+        {"cuMemAlloc_v2", offsetof(__typeof__(cu), mem_alloc)},
+        {"cuMemFree_v2", offsetof(__typeof__(cu), mem_free)},
+        {"cuStreamBeginCapture_v2", offsetof(__typeof__(cu), begin_capture)},
+        {"cuStreamEndCapture", offsetof(__typeof__(cu), end_capture)},
+        {"cuGraphInstantiateWithFlags", offsetof(__typeof__(cu), graph_instantiate)},
+        {"cuGraphLaunch", offsetof(__typeof__(cu), graph_launch)},
+        {"cuGraphExecDestroy", offsetof(__typeof__(cu), graph_exec_destroy)},
+        {"cuGraphDestroy", offsetof(__typeof__(cu), graph_destroy)},
+    };
+    void *library = ferryi_library_open("libcuda.so.1", NULL, 0);
+    for (size_t i = 0; library && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *symbol = ferryi_library_symbol(library, symbols[i].name);
+        if (!symbol)
+            return false;
+        *(void **)((char *)&cu + symbols[i].at) = symbol;
+    }
+    return library;
+}
+
+static uint64_t
+device_calls(void)
+{
+    ferry_transfer_stats stats;
+    assert_int_equal(ferry_context_transfer_stats(context, &stats), FERRY_OK);
+    return stats.device_calls;
+}
+
+static void
+expect_all(ferry_int_buffer buffer, int32_t value)
+{
+    ferry_scope scope;
+    const int32_t *on_host;
+    assert_int_equal(ferry_int_read_host(buffer, &scope, &on_host), FERRY_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(on_host[i], value);
+    assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+}
+
+/* A scope's pointer is good for the program's own driver calls on the wrapped stream. */
+static void
+test_work_of_the_program_on_a_wrapped_stream(void **state)
+{
+    (void)state;
+    void *native;
+    ferry_stream *stream;
+    ferry_int_buffer buffer;
+    ferry_scope scope;
+    int32_t *on_device;
+    assert_int_equal(cu.stream_create(&native, 1), 0);
+    assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
+    assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
+    for (int32_t round = 1; round < 50; round++) {
+        assert_int_equal(ferry_int_overwrite_device(buffer, stream, &scope, &on_device), FERRY_OK);
+        assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)round, COUNT, native), 0);
+        assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+        expect_all(buffer, round);
+    }
+    ferry_stream_destroy(&stream);
+    assert_int_equal(cu.stream_destroy(native), 0);
+    ferry_int_destroy(&buffer);
+}
+
+/* Plain work on the legacy default stream is ordered when the stream is NULL. */
+static void
+test_the_default_stream_is_the_legacy_one(void **state)
+{
+    (void)state;
+    ferry_int_buffer buffer;
+    ferry_scope scope;
+    int32_t *on_device;
+    assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
+    for (int32_t round = 1; round < 50; round++) {
+        assert_int_equal(ferry_int_overwrite_device(buffer, NULL, &scope, &on_device), FERRY_OK);
+        assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)-round, COUNT, NULL), 0);
+        assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+        expect_all(buffer, -round);
+    }
+    ferry_int_destroy(&buffer);
+}
+
+/* On a captured stream what needs the driver is refused and the capture stays valid; graphs use pin and mark_dirty. */
+static void
+test_graphs(void **state)
+{
+    (void)state;
+    void *native, *graph = NULL, *exec = NULL;
+    ferry_stream *stream;
+    ferry_int_buffer buffer, other;
+    ferry_scope scope;
+    int32_t *pinned;
+    const int32_t *unused;
+    int32_t seed[COUNT] = {1};
+    assert_int_equal(cu.stream_create(&native, 1), 0);
+    assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
+    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &buffer), FERRY_OK);
+    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &other), FERRY_OK);
+    assert_int_equal(ferry_int_sync_to(buffer, 1), FERRY_OK);
+    assert_int_equal(ferry_int_pin(buffer, 1, &pinned), FERRY_OK);
+    assert_int_equal(ferry_stream_flush(stream), FERRY_OK);
+
+    assert_int_equal(cu.begin_capture(native, 0), 0);
+    assert_int_equal(ferry_int_read_device(other, stream, &scope, &unused), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)pinned, 77, COUNT, native), 0);
+    assert_int_equal(cu.end_capture(native, &graph), 0);
+    assert_non_null(graph);
+    assert_int_equal(cu.graph_instantiate(&exec, graph, 0), 0);
+
+    assert_int_equal(cu.graph_launch(exec, native), 0);
+    assert_int_equal(ferry_int_mark_dirty(buffer, 1, stream), FERRY_OK);
+    expect_all(buffer, 77);
+
+    assert_int_equal(ferry_int_unpin(buffer, 1), FERRY_OK);
+    assert_int_equal(cu.graph_exec_destroy(exec), 0);
+    assert_int_equal(cu.graph_destroy(graph), 0);
+    ferry_stream_destroy(&stream);
+    assert_int_equal(cu.stream_destroy(native), 0);
+    ferry_int_destroy(&other);
+    ferry_int_destroy(&buffer);
+}
+
+/* Memory of the program: ordered after the stream that fills it, never freed by Ferry. */
+static void
+test_device_memory_of_the_program(void **state)
+{
+    (void)state;
+    uint64_t memory;
+    void *native;
+    ferry_stream *stream;
+    ferry_int_buffer buffer;
+    assert_int_equal(cu.mem_alloc(&memory, COUNT * sizeof(int32_t)), 0);
+    assert_int_equal(cu.stream_create(&native, 1), 0);
+    assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
+    assert_int_equal(cu.memset_32(memory, 5, COUNT, native), 0);
+    assert_int_equal(ferry_int_wrap_device(context, (int32_t *)(uintptr_t)memory, COUNT, stream, NULL, &buffer), FERRY_OK);
+    expect_all(buffer, 5);
+    assert_int_equal(ferry_int_unwrap(&buffer, stream), FERRY_OK);
+    assert_int_equal(cu.stream_synchronize(native), 0);
+    assert_int_equal(cu.mem_free(memory), 0);
+    ferry_stream_destroy(&stream);
+    assert_int_equal(cu.stream_destroy(native), 0);
+}
+
+/* The second and later uses of an uploaded buffer make no driver call. */
+static void
+test_hits_make_no_driver_call(void **state)
+{
+    (void)state;
+    ferry_int_buffer buffer;
+    ferry_scope scope;
+    const int32_t *on_device;
+    int32_t seed[COUNT] = {1};
+    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &buffer), FERRY_OK);
+    assert_int_equal(ferry_int_read_device(buffer, NULL, &scope, &on_device), FERRY_OK);
+    assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+    uint64_t before = device_calls();
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(ferry_int_read_device(buffer, NULL, &scope, &on_device), FERRY_OK);
+        assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+    }
+    assert_int_equal(device_calls(), before);
+    ferry_int_destroy(&buffer);
+}
+
+/* CUDA's handle 2 is another stream in each thread; Ferry orders them all the same. */
+static void *
+fill_on_own_stream(void *opaque)
+{
+    ferry_int_buffer *buffer = opaque;
+    void *primary, *before = NULL;
+    ferry_stream *stream;
+    ferry_scope scope;
+    int32_t *on_device;
+    if (cu.ctx_retain(&primary, 0) != 0 || cu.ctx_set_current(primary) != 0 ||
+        ferry_stream_wrap(context, 1, (void *)2, &stream) != FERRY_OK)
+        return NULL;
+    for (int32_t i = 0; i < 100; i++) {
+        /* The other thread may hold it: whole rounds wait for each other. */
+        while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
+            if (ferry_int_wait_free(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
+                return NULL;
+        if (cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)i, COUNT, (void *)2) != 0 || ferry_scope_close(&scope) != FERRY_OK)
+            return NULL;
+    }
+    ferry_stream_destroy(&stream);
+    cu.ctx_get_current(&before);
+    return before == primary ? opaque : NULL;
+}
+
+static void
+test_per_thread_streams(void **state)
+{
+    (void)state;
+    ferry_int_buffer buffer;
+    pthread_t threads[2];
+    assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fill_on_own_stream, &buffer), 0);
+    for (size_t i = 0; i < 2; i++) {
+        void *came_to;
+        assert_int_equal(pthread_join(threads[i], &came_to), 0);
+        assert_ptr_equal(came_to, &buffer);
+    }
+    expect_all(buffer, 99);
+    ferry_int_destroy(&buffer);
+}
+
+/* No call changes the thread's current context, not even the first. */
+static void
+test_the_current_context_stays(void **state)
+{
+    (void)state;
+    void *primary, *now;
+    ferry_int_buffer buffer;
+    assert_int_equal(cu.ctx_retain(&primary, 0), 0);
+    assert_int_equal(cu.ctx_set_current(NULL), 0);
+    assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
+    assert_int_equal(ferry_int_fill(buffer, 0, FERRY_REST, 3), FERRY_OK);
+    assert_int_equal(ferry_int_sync_to(buffer, 1), FERRY_OK);
+    assert_int_equal(cu.ctx_get_current(&now), 0);
+    assert_null(now);
+    ferry_int_destroy(&buffer);
+    assert_int_equal(cu.ctx_set_current(primary), 0);
+}
+
+int
+main(void)
+{
+    if (!load_driver() || ferry_context_create(&(ferry_context_options){.devices = "cuda"}, &context) != FERRY_OK) {
+        print_message("no CUDA device: %s\n", ferry_last_error());
+        return 77;
+    }
+    void *primary;
+    if (cu.ctx_retain(&primary, 0) != 0 || cu.ctx_set_current(primary) != 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_work_of_the_program_on_a_wrapped_stream),
+        cmocka_unit_test(test_the_default_stream_is_the_legacy_one),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_device_memory_of_the_program),
+        cmocka_unit_test(test_hits_make_no_driver_call),
+        cmocka_unit_test(test_per_thread_streams),
+        cmocka_unit_test(test_the_current_context_stays),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ferry_context_destroy(&context);
+    return failed;
+}
