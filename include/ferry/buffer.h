@@ -243,10 +243,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
                                                          size_t count, const void *value);
 
 /**
- * As the calls above, asynchronously: the order among calls is that of submission, the work is ordered on
- * `stream`, at whose place it writes (NULL: as the call above would choose). Memory of the caller may be touched
- * again when the event is done, not before.
- * @param out may be NULL; else the caller owns `*out`
+ * As the calls above, asynchronously, on a helper thread. Among Ferry's calls the order is that of submission: scopes and
+ * launches that need the bytes wait for them. What the program queues on `stream` by itself is not ordered: it waits for the
+ * event first. Memory of the caller may be touched again when the event is done, not before; a fill's value is copied.
+ * @param stream at its place the call writes; NULL: as the call above would choose
+ * @param out    may be NULL; else the caller owns `*out`
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
                                                                     size_t offset, const void *source, size_t count,

@@ -65,7 +65,9 @@ FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *la
 /**
  * Close a write without claiming it: other places keep the value they had. Where this place was the only one
  * with a value, its bytes are now unspecified; bytes that were never written still read as zero.
- * A READ scope is closed. @return as ferry_scope_close(). Threads: any.
+ * A write that a later scope on the same stream relied on cannot be taken back: other places lost their value when that scope
+ * opened. Of several scopes that ferry_scope_open_all() merged, the last to be closed decides. A READ scope is closed.
+ * @return as ferry_scope_close(). Threads: any.
  */
 FERRY_API ferry_status ferry_scope_abandon(ferry_scope *scope);
 

@@ -23,7 +23,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
 {
     if (!claim->lane || claim->lane != access->lane)
         return false;
-    return !claim->lane->per_thread || claim->thread == ferryi_thread_id();
+    return !claim->lane->by_thread || claim->thread == ferryi_thread_id();
 }
 
 static enum ferryi_conflict
@@ -84,11 +84,9 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     access->slot = slot;
     access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->lane,
                                           FERRYI_CLAIM_MOVING);
-    store->claims[slot].thread = 0;
-    if (access->lane && !ferryi_lane_is_numbered(access->lane)) {
-        store->claims[slot].thread = ferryi_thread_id();
+    store->claims[slot].thread = access->lane ? ferryi_thread_id() : 0;
+    if (access->lane)
         ferryi_lane_hold(access->lane);
-    }
     return true;
 }
 
@@ -165,7 +163,6 @@ static ferry_status
 try_claim(struct ferryi_access *access, bool *out_again)
 {
     ferryi_store *store = access->store;
-    ferry_context *context = store->context;
     ferry_status status = FERRY_OK;
     *out_again = false;
 
@@ -186,11 +183,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
     } else if (conflict == FERRYI_CONFLICT_WAIT) {
-        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
-        atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-        uint64_t epoch = ferryi_context_park_epoch(context);
-        ferryi_store_unlock(store);
-        ferryi_context_park(context, epoch, 0);
+        ferryi_store_unlock_and_park(store, 0);
         *out_again = true;
         return FERRY_OK;
     } else {
@@ -207,6 +200,30 @@ try_claim(struct ferryi_access *access, bool *out_again)
     }
     ferryi_store_unlock(store);
     return status;
+}
+
+/* Whether a call that was there before claim number `until` still is; under the lock. */
+static bool
+has_call_before(const ferryi_store *store, uint64_t until)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if ((claim->state == FERRYI_CLAIM_MOVING || claim->state == FERRYI_CLAIM_CALL) && claim->id <= until)
+            return true;
+    }
+    return false;
+}
+
+void
+ferryi_access_wait_calls(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    uint64_t until = store->next_id;
+    while (has_call_before(store, until)) {
+        ferryi_store_unlock_and_park(store, 0);
+        ferryi_store_lock(store);
+    }
+    ferryi_store_unlock(store);
 }
 
 static void drop_claim(struct ferryi_access *access, uint32_t promises);
@@ -477,6 +494,13 @@ scrub(struct ferryi_access *access)
                               "", 1, access->lane, &job);
 }
 
+/* What a lost device was still bringing to the host is not waited for when all of it is written anew. */
+static bool
+replaces_host_copy(const struct ferryi_access *access)
+{
+    return !access->lane && access->access == FERRY_OVERWRITE && access->begin == 0 && access->end == access->store->map.bytes;
+}
+
 /* `*out_promises` is how many commits are still promised. */
 static ferry_status
 prepare_one(struct ferryi_access *access, uint32_t *out_promises)
@@ -504,6 +528,12 @@ prepare_one(struct ferryi_access *access, uint32_t *out_promises)
     }
     if (status == FERRY_OK)
         status = ferryi_store_order(store, access->place, access->lane, access_writes(access->access));
+    if (status == FERRY_ERROR_DEVICE_LOST && replaces_host_copy(access)) {
+        ferryi_store_lock(store);
+        ferryi_store_copy(store, access->place)->written = 0;
+        ferryi_store_unlock(store);
+        status = ferryi_store_order(store, access->place, NULL, true);
+    }
     if (status == FERRY_OK)
         access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
     return status;

@@ -65,6 +65,8 @@ void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_
 /* Note the loss when a transfer that involves `place` failed with DEVICE_LOST; returns `status`. */
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 
+/* Block until the calls that are under way on the store now, asynchronous ones too, have ended. Scopes are not waited for. */
+void ferryi_access_wait_calls(ferryi_store *store);
 /* The failure of reading bytes whose value was lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);
 
@@ -127,8 +129,10 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
     claim->end = end;
     claim->lane = lane;
     claim->kind = ferryi_claim_kind(access, place, state);
-    if (lane)
+    if (lane) {
         claim->generation = lane->generation;
+        claim->thread = lane->by_thread ? ferryi_thread_id() : 0;
+    }
     return claim->id = ++store->next_id;
 }
 

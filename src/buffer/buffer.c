@@ -263,6 +263,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (!only)
         return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open" : "other handles or views of it live");
+    /* Whoever hears of the release may free the memory: then the stream's wait is not enough. */
+    if (store->on_release)
+        lane = NULL;
     status = bring_back(store, lane);
     if (status != FERRY_OK)
         return status;

@@ -82,19 +82,18 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
                                   .place = FERRYI_PLACE_NONE, .reason = "mark"};
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
-    FERRY_TRY(status, fail, check_mark(store, range, place));
-    FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     ferryi_stamp stamp = 0;
+    FERRY_TRY(status, fail, check_mark(store, range, place));
     if (lane)
-        status = ferryi_lane_note(lane, ferryi_thread_id(), &stamp);
+        FERRY_TRY(status, fail, ferryi_lane_note(lane, ferryi_thread_id(), &stamp));
+    FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     if (stamp)
         ferryi_store_note_write(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
     ferryi_store_unlock(store);
 fail:
-    if (ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL) != FERRY_OK && status == FERRY_OK)
-        status = FERRY_ERROR_DEVICE;
+    (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
 out:
     return status;
 }
@@ -252,7 +251,10 @@ ferry_status
 ferry_buffer_wait_idle(ferry_buffer *buffer, int place)
 {
     ferry_status status = ferryi_buffer_check_place(buffer, place, "wait until idle");
-    return status == FERRY_OK ? ferryi_store_order(buffer->store, place, NULL, true) : status;
+    if (status != FERRY_OK)
+        return status;
+    ferryi_access_wait_calls(buffer->store);
+    return ferryi_store_order(buffer->store, place, NULL, true);
 }
 
 ferry_status

@@ -150,7 +150,10 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    status = resize_claimed(buffer, bytes, count);
+    /* A pin may have come before the claim. */
+    status = check_resizable(buffer);
+    if (status == FERRY_OK)
+        status = resize_claimed(buffer, bytes, count);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }

@@ -53,6 +53,8 @@ open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset,
         claim->lane = lane;
         claim->kind = ferryi_claim_kind(FERRY_READ, place, FERRYI_CLAIM_HELD);
         claim->generation = lane ? lane->generation : 0;
+        if (lane && lane->by_thread)
+            claim->thread = ferryi_thread_id();
         scope->store = store;
         scope->id = id;
         scope->slot = slot;
@@ -243,13 +245,18 @@ find_claim(const ferry_scope *scope)
     return NULL;
 }
 
-/* Locked: one of several scopes that share the claim goes. */
+/* Locked: one of several scopes that share the claim goes, unlocked then; false when it is the last, or the only one. */
 static bool
 drop_share(ferryi_store *store, struct ferryi_claim *claim, ferry_scope *scope)
 {
-    if (claim->shares <= 1)
+    uint32_t mine = 1u << (scope->flags & (FERRYI_CLAIM_SHARES - 1));
+    if (claim->shares == 1)
         return false;
-    claim->shares--;
+    if (claim->shares == mine) {
+        claim->shares = 1;
+        return false;
+    }
+    claim->shares &= ~mine;
     ferryi_store_unlock(store);
     scope->store = NULL;
     return true;
@@ -408,11 +415,26 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *l
     return used;
 }
 
+/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
+static void
+share_claim(const struct ferryi_access *from, ferry_scope *scope)
+{
+    ferryi_store_lock(from->store);
+    uint32_t *shares = &from->store->claims[from->slot].shares;
+    if (*shares == 0) {
+        *shares = 1u << 1;
+        scope->flags = 1;
+    } else {
+        scope->flags = 32u - (uint32_t)__builtin_clz(*shares);
+        *shares |= 1u << scope->flags;
+    }
+    ferryi_store_unlock(from->store);
+}
+
 static void
 hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
          const size_t *index, const size_t *group)
 {
-    uint32_t *shares = NULL;
     for (size_t i = 0; i < count; i++) {
         memset(&scopes[i], 0, sizeof(scopes[i]));
         if (pointers)
@@ -423,11 +445,22 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
         set_scope(&scopes[i], from);
         if (pointers)
             pointers[i] = (char *)from->pointer + (wanted[index[i]].begin - from->begin);
-        ferryi_store_lock(from->store);
-        shares = &from->store->claims[from->slot].shares;
-        *shares += 1;
-        ferryi_store_unlock(from->store);
+        share_claim(from, &scopes[i]);
     }
+}
+
+/* Whether no merged range has more members than a claim has shares. */
+static bool
+shares_suffice(const size_t *group, size_t used)
+{
+    for (size_t i = 0; i < used; i++) {
+        size_t members = 0;
+        for (size_t j = 0; j < used; j++)
+            members += group[j] == group[i];
+        if (members >= FERRYI_CLAIM_SHARES)
+            return false;
+    }
+    return true;
 }
 
 ferry_status
@@ -459,7 +492,9 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
         size_t *group = index + count;
         size_t used = collect(arguments, count, place, lane, wanted, index);
         size_t left = ferryi_access_merge(wanted, used, merged, group);
-        status = ferryi_access_open(merged, left);
+        status = shares_suffice(group, used) ? ferryi_access_open(merged, left)
+                                             : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
+                                                           FERRYI_CLAIM_SHARES - 1);
         if (status == FERRY_OK) {
             for (size_t i = 0; i < left; i++) {
                 ferryi_store_lock(merged[i].store);
@@ -501,10 +536,6 @@ ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeo
                          : ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns",
                                        ferryi_store_name(store), (unsigned long long)timeout_ns);
         }
-        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
-        atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-        uint64_t epoch = ferryi_context_park_epoch(store->context);
-        ferryi_store_unlock(store);
-        in_time = ferryi_context_park(store->context, epoch, deadline);
+        in_time = ferryi_store_unlock_and_park(store, deadline);
     }
 }

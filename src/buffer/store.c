@@ -75,6 +75,17 @@ ferryi_store_unlock_waking(ferryi_store *store)
     ferryi_context_unpark(context);
 }
 
+bool
+ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
+{
+    ferry_context *context = store->context;
+    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+    atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
+    uint64_t epoch = ferryi_context_park_epoch(context);
+    ferryi_store_unlock(store);
+    return ferryi_context_park(context, epoch, deadline_ns);
+}
+
 /* -- life ------------------------------------------------------------------------------------------ */
 
 ferry_status
@@ -171,12 +182,8 @@ end_wrap(ferryi_store *store)
     struct ferryi_range whole = {0, store->map.bytes};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
         return;
-    /* Not over yet: the claim of the call below must not free it. */
-    ferryi_store_lock(store);
-    atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
-    ferryi_store_unlock(store);
     if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap") != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
                    ferryi_store_name(store), ferry_last_error());
 }
 
@@ -184,6 +191,10 @@ void
 ferryi_store_free(ferryi_store *store)
 {
     ferry_context *context = store->context;
+    /* It is over, but not yet: the claim of bringing bytes back must not free it once more. */
+    ferryi_store_lock(store);
+    atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
+    ferryi_store_unlock(store);
     end_wrap(store);
     ferryi_bodies_cut(store);
     unlink_store(store);
@@ -215,13 +226,7 @@ ferryi_store_release(ferryi_store *store)
 void
 ferryi_store_kill(ferryi_store *store)
 {
-    /* The streams of scopes that are still open go away; closing these has nothing to note any more. */
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
-        ferryi_lane *lane = store->claims[slot].state == FERRYI_CLAIM_FREE ? NULL : store->claims[slot].lane;
-        store->claims[slot].lane = NULL;
-        if (lane)
-            ferryi_lane_let_go(lane);
-    }
+    end_wrap(store);
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
@@ -359,6 +364,21 @@ is_users(const ferryi_order *order, ferryi_stamp stamp, uint64_t readers)
     return false;
 }
 
+/* Lost devices read nothing any more; the host goes on without them. */
+static ferry_status
+wait_for_readers(ferryi_order *order, ferryi_lane *lane, uint64_t readers, uint64_t *out_lost)
+{
+    for (; readers; readers &= readers - 1) {
+        uint64_t reader = readers & -readers;
+        ferry_status status = ferryi_lanes_wait(order, lane, reader);
+        if (status == FERRY_ERROR_DEVICE_LOST && !lane)
+            *out_lost |= reader;
+        else if (status != FERRY_OK)
+            return status;
+    }
+    return FERRY_OK;
+}
+
 ferry_status
 ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool writes)
 {
@@ -374,9 +394,10 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool write
     if (!waits)
         return FERRY_OK;
 
+    uint64_t lost = 0;
     ferry_status status = ferryi_stamp_wait(order, lane, written);
     if (status == FERRY_OK)
-        status = ferryi_lanes_wait(order, lane, readers);
+        status = wait_for_readers(order, lane, readers, &lost);
     if (status != FERRY_OK || lane)
         return status;
 
@@ -385,6 +406,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool write
     copy = ferryi_store_copy(store, place);
     if (ferryi_stamp_is_done(order, copy->written))
         copy->written = 0;
+    copy->readers &= ~lost;
     if (ferryi_lanes_are_ordered(order, NULL, copy->readers))
         copy->readers = 0;
     ferryi_store_unlock(store);

@@ -40,11 +40,13 @@ enum { FERRYI_ACCESS_DROP = 4 /* the copy at `place` is given up */ };
 
 enum ferryi_claim_state { FERRYI_CLAIM_FREE = 0, FERRYI_CLAIM_MOVING, FERRYI_CLAIM_HELD, FERRYI_CLAIM_CALL };
 
+#define FERRYI_CLAIM_SHARES 32
+
 #define FERRYI_CLAIM_KIND                                                                      \
     {                                                                                          \
         uint8_t access, place, state;                                                          \
         bool same_lane_seen; /* a later scope on the same stream already relies on this write */ \
-        uint32_t shares;     /* scopes of one open_all that were merged into it */             \
+        uint32_t shares;     /* bit n: share n is open; see scope.c */                         \
     }
 
 union ferryi_claim_kind {
@@ -145,6 +147,9 @@ ferryi_store_unlock(ferryi_store *store)
 
 /* Unlock, and wake those who wait for a claim to go. */
 void ferryi_store_unlock_waking(ferryi_store *store);
+
+/* Unlock, and sleep until some claim has gone, or the deadline (0: none) has passed: false. */
+bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 
 static inline bool
 ferryi_store_is_dead(const ferryi_store *store)

@@ -128,6 +128,7 @@ lane_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
     lane->place = place;
     lane->number = number;
     lane->per_thread = per_thread;
+    lane->by_thread = per_thread || (device->capabilities & FERRYI_DEVICE_COHERENT);
     atomic_init(&lane->holders, 1);
     ferryi_mutex_init(&lane->mutex);
     return lane;
@@ -229,10 +230,58 @@ settle(ferryi_lane *lane, const char *what)
         raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
 }
 
+/* The lane into which uses of unnumbered streams of a place are joined. */
+static ferry_status
+join_lane(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
+{
+    ferryi_mutex_lock(&order->mutex);
+    ferryi_lane *join = order->joins[place];
+    ferryi_mutex_unlock(&order->mutex);
+    if (!join) {
+        ferry_status status = ferryi_lane_open(order, device, place, NULL, true, &join);
+        if (status != FERRY_OK)
+            return status;
+        ferryi_mutex_lock(&order->mutex);
+        ferryi_lane *other = order->joins[place];
+        if (!other)
+            order->joins[place] = join;
+        ferryi_mutex_unlock(&order->mutex);
+        if (other) {
+            ferryi_lane_retire(join);
+            join = other;
+        }
+    }
+    *out = join;
+    return FERRY_OK;
+}
+
+static ferry_status
+note_joined(ferryi_lane *lane, ferryi_stamp *out)
+{
+    ferryi_lane *join;
+    struct ferryi_lane_event *event;
+    ferry_status status = join_lane(lane->order, lane->device, lane->place, &join);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&lane->mutex);
+    status = record_event(lane, &event);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(lane->device, stream_wait, join->native, event->event);
+    ferryi_mutex_unlock(&lane->mutex);
+    if (status == FERRY_OK)
+        *out = ferryi_lane_stamp(join);
+    return status;
+}
+
 void
 ferryi_lane_retire(ferryi_lane *lane)
 {
     if (!ferryi_lane_is_numbered(lane)) {
+        /* Scopes may still be open on it: what they queued is joined now, while the native stream is there. */
+        ferryi_stamp stamp;
+        if (atomic_load(&lane->holders) > 1 && note_joined(lane, &stamp) != FERRY_OK)
+            settle(lane, "close a stream");
+        atomic_store(&lane->retired, true);
         ferryi_lane_let_go(lane);
         return;
     }
@@ -336,55 +385,18 @@ ferryi_stamp_query(ferryi_order *order, ferryi_stamp stamp)
     return true;
 }
 
-/* The lane into which uses of unnumbered streams of a place are joined. */
-static ferry_status
-join_lane(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
-{
-    ferryi_mutex_lock(&order->mutex);
-    ferryi_lane *join = order->joins[place];
-    ferryi_mutex_unlock(&order->mutex);
-    if (!join) {
-        ferry_status status = ferryi_lane_open(order, device, place, NULL, true, &join);
-        if (status != FERRY_OK)
-            return status;
-        ferryi_mutex_lock(&order->mutex);
-        ferryi_lane *other = order->joins[place];
-        if (!other)
-            order->joins[place] = join;
-        ferryi_mutex_unlock(&order->mutex);
-        if (other) {
-            ferryi_lane_retire(join);
-            join = other;
-        }
-    }
-    *out = join;
-    return FERRY_OK;
-}
-
-static ferry_status
-note_joined(ferryi_lane *lane, ferryi_stamp *out)
-{
-    ferryi_lane *join;
-    struct ferryi_lane_event *event;
-    ferry_status status = join_lane(lane->order, lane->device, lane->place, &join);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_mutex_lock(&lane->mutex);
-    status = record_event(lane, &event);
-    if (status == FERRY_OK)
-        status = FERRYI_CALL(lane->device, stream_wait, join->native, event->event);
-    ferryi_mutex_unlock(&lane->mutex);
-    if (status == FERRY_OK)
-        *out = ferryi_lane_stamp(join);
-    return status;
-}
-
 ferry_status
 ferryi_lane_note(ferryi_lane *lane, uint64_t opened_by, ferryi_stamp *out)
 {
     *out = 0;
     if (ferryi_lane_is_numbered(lane)) {
         *out = atomic_load(&lane->retired) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
+        return FERRY_OK;
+    }
+    if (atomic_load(&lane->retired)) {
+        ferryi_lane *join;
+        if (join_lane(lane->order, lane->device, lane->place, &join) == FERRY_OK)
+            *out = ferryi_lane_stamp(join);
         return FERRY_OK;
     }
     ferry_status status = ferryi_lane_check_capture(lane);

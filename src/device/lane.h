@@ -74,7 +74,8 @@ struct ferryi_lane {
     int place;
     void *native;                        /* NULL once retired (numbered lanes) */
     _Atomic uint32_t generation;         /* rises each time the number is handed out */
-    bool per_thread;
+    bool per_thread;                     /* CUDA's handle that means another stream in each thread */
+    bool by_thread;                      /* uses by different threads are not in order: per_thread, and devices that run on the caller */
     atomic_bool internal;                /* the engine's own, and joins */
     bool owned;                          /* retire destroys the native stream */
     atomic_bool retired;

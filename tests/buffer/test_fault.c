@@ -13,6 +13,11 @@ enum { COUNT = 2500, MORE = 4000 };
 /* Where a buffer's content is when the scenario begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
+/* What its host copy is. */
+enum memory { PAGEABLE, PINNED, SCRUBBED, MEMORIES };
+
+static const char *const memory_names[] = {"pageable", "pinned", "scrubbed"};
+
 struct world {
     fixture f;
     work w;
@@ -54,10 +59,11 @@ put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 }
 
 static void
-world_open(struct world *world, enum start start, bool pinned)
+world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {.devices = "fault", .log = ignore_log, .staging_chunk_bytes = 4096, .staging_chunk_count = 2};
-    ferry_buffer_options buffer = {.name = "subject", .memory = pinned ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
+    ferry_buffer_options buffer = {.name = "subject", .memory = memory == PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT,
+                                   .scrub = memory == SCRUBBED};
     memset(world, 0, sizeof(*world));
     world->start = start;
     world->count = COUNT;
@@ -75,6 +81,13 @@ world_open(struct world *world, enum start start, bool pinned)
     OK(ferry_buffer_create(world->f.context, INT, COUNT, &buffer, &world->b));
     put_at_start(world, world->a, world->old_a);
     put_at_start(world, world->b, world->old_b);
+}
+
+/* A device that refuses to be waited for is at work here all the same, unlike a real one. */
+static void
+settle(struct world *world)
+{
+    OK(ferryi_device_synchronize(device_of(&world->f, 1)));
 }
 
 static void
@@ -384,15 +397,22 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
 
+/* Clearing is queued before the launch it serves, and cannot be undone when that is refused. */
+static bool
+clears_before_launch(const struct scenario *scenario, enum memory memory)
+{
+    return memory == SCRUBBED && scenario->run == run_launch;
+}
+
 /* False when the scenario has fewer calls. */
 static bool
-fail_once(const struct scenario *scenario, enum start start, bool pinned, ferry_status injected, uint64_t nth)
+fail_once(const struct scenario *scenario, enum start start, enum memory memory, ferry_status injected, uint64_t nth)
 {
     static struct world world;
     static char name[200];
     fault_disarm();
-    world_open(&world, start, pinned);
-    snprintf(name, sizeof(name), "%s, start %d, %s, call %d, %s", scenario->name, start, pinned ? "pinned" : "pageable", (int)nth,
+    world_open(&world, start, memory);
+    snprintf(name, sizeof(name), "%s, start %d, %s, call %d, %s", scenario->name, start, memory_names[memory], (int)nth,
              ferry_status_name(injected));
     world.name = name;
     if (scenario->expect)
@@ -425,9 +445,11 @@ fail_every_call(ferry_status injected, const ferryi_device_kind *kind)
     fault_wrap(kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
-            for (int pinned = 0; pinned < 2; pinned++) {
+            for (int memory = 0; memory < MEMORIES; memory++) {
                 uint64_t nth = 1;
-                while (fail_once(&scenarios[i], (enum start)start, pinned, injected, nth))
+                if (clears_before_launch(&scenarios[i], (enum memory)memory))
+                    continue;
+                while (fail_once(&scenarios[i], (enum start)start, (enum memory)memory, injected, nth))
                     nth++;
             }
 }
@@ -488,9 +510,10 @@ test_contexts_that_fail_to_close(void **state)
     bool tripped = true;
     fault_status(FERRY_ERROR_DEVICE);
     for (uint64_t nth = 1; tripped; nth++) {
-        world_open(&world, AT_BOTH, true);
+        world_open(&world, AT_BOTH, PINNED);
         world.name = "close";
         OK(launch_copy(&world.w, world.stream, world.a, 0, world.b, 0, COUNT));
+        settle(&world);
         fault_arm(nth);
         world_close(&world);
         tripped = fault_tripped();
@@ -519,13 +542,13 @@ check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, con
 }
 
 static bool
-lose_at(const struct scenario *scenario, enum start start, bool pinned, uint64_t nth)
+lose_at(const struct scenario *scenario, enum start start, enum memory memory, uint64_t nth)
 {
     static struct world world;
     static char name[200];
     fault_disarm();
-    world_open(&world, start, pinned);
-    snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start, pinned ? "pinned" : "pageable", (int)nth);
+    world_open(&world, start, memory);
+    snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start, memory_names[memory], (int)nth);
     world.name = name;
     if (scenario->expect)
         scenario->expect(&world);
@@ -541,14 +564,17 @@ lose_at(const struct scenario *scenario, enum start start, bool pinned, uint64_t
         if (start == AT_HOST || start == AT_BOTH)
             expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
         ferry_scope scope;
-        void *memory;
-        status = ferry_buffer_open_host(world.b, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+        void *bytes;
+        status = ferry_buffer_open_host(world.b, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &bytes);
         if (status != FERRY_OK)
             fail_msg("%s: overwrite at the host: %s", name, ferry_last_error());
-        memcpy(memory, world.memory, sizeof(world.memory));
+        memcpy(bytes, world.memory, sizeof(world.memory));
         OK(ferry_scope_close(&scope));
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
+    fault_disarm();
+    settle(&world);
+    fault_arm(1);
     world_close(&world);
     fault_disarm();
     return tripped;
@@ -561,11 +587,11 @@ test_the_device_is_lost(void **state)
     fault_wrap(&ferryi_emulated_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
-            for (int pinned = 0; pinned < 2; pinned++) {
+            for (int memory = 0; memory < MEMORIES; memory++) {
                 uint64_t nth = 1;
                 if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow || scenarios[i].run == run_shrink)
                     continue; /* they check more than a lost device can do */
-                while (lose_at(&scenarios[i], (enum start)start, pinned, nth))
+                while (lose_at(&scenarios[i], (enum start)start, (enum memory)memory, nth))
                     nth++;
             }
 }
