@@ -644,7 +644,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL && claim.access != FERRYI_ACCESS_DROP)
-        status = note_use(store, claim.place, lane, claim.thread, lane == claim.lane ? claim.generation : lane ? lane->generation : 0,
+        status = note_use(store, claim.place, lane, lane == claim.lane ? claim.thread : ferryi_thread_id(), lane == claim.lane ? claim.generation : lane ? lane->generation : 0,
                           changes);
 
     ferryi_store_lock(store);

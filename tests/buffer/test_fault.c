@@ -596,6 +596,70 @@ test_the_device_is_lost(void **state)
             }
 }
 
+/* -- bodies that fail ------------------------------------------------------------------------------- */
+
+static ferry_status
+failing_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    ferry_call_fail(call, "the body does not like it");
+    return FERRY_ERROR_CANCELLED;
+}
+
+static void
+check_text(ferry_status expected, ferry_status status)
+{
+    assert_int_equal(status, expected);
+    if (!strstr(ferry_last_error(), "the body does not like it"))
+        fail_msg("\"%s\" does not say why", ferry_last_error());
+}
+
+static void
+check_failing_body(struct world *world)
+{
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_argument argument = ferry_buffer_argument(world->a, INT, 100, 200);
+    ferry_kernel *kernel;
+    int values[COUNT];
+    OK(ferry_kernel_create(world->f.context, &source, &kernel));
+    OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
+    ferry_kernel_destroy(&kernel);
+    check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
+    /* Told once; the stream goes on. */
+    OK(ferry_stream_synchronize(world->stream));
+
+    /* Who depends on the bytes hears it, who does not goes on; a kernel that builds on them fails in its turn. */
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0));
+    OK(ferry_buffer_copy_to(world->a, INT, 0, values, 100));
+    assert_memory_equal(values, world->old_a, 100 * sizeof(int));
+    OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300));
+    assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
+
+    /* Overwritten, they are good again. */
+    OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
+    OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200));
+    assert_memory_equal(values, world->old_b, 200 * sizeof(int));
+}
+
+static void
+test_failing_bodies(void **state)
+{
+    static struct world world;
+    static const ferryi_device_kind *const kinds[] = {&ferryi_emulated_kind, &lazy_kind, &ferryi_host_kind};
+    (void)state;
+    for (size_t i = 0; i < LENGTH(kinds); i++)
+        for (int start = 0; start < STARTS; start++) {
+            fault_wrap(kinds[i]);
+            world_open(&world, (enum start)start, PAGEABLE);
+            world.name = kinds[i]->name;
+            check_failing_body(&world);
+            world_close(&world);
+        }
+}
+
 static int
 disarm(void **state)
 {
@@ -615,6 +679,7 @@ main(void)
         cmocka_unit_test_teardown(test_memory_is_short, disarm),
         cmocka_unit_test_teardown(test_contexts_that_fail_to_close, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
+        cmocka_unit_test_teardown(test_failing_bodies, disarm),
     };
     lazy_register();
     fault_register();

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams that callers bring, CUDA's per-thread stream, and streams being captured: over fakecuda, in both its modes. */
+#include <pthread.h>
+
+#include "tests/buffer/work.h"
+#include "tests/support/fakecuda.h"
+
+enum { COUNT = 1000, THREAD_LOCAL = 1, RELAXED = 2 };
+
+static struct fakecuda fake;
+static void *const per_thread = (void *)2;
+
+static ferry_stream *
+wrap_stream(fixture *f, void *native)
+{
+    ferry_stream *stream;
+    OK(ferry_stream_wrap(f->context, 1, native, &stream));
+    return stream;
+}
+
+static void
+expect_all(ferry_buffer *buffer, int value)
+{
+    int expected[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = value;
+    expect_ints(buffer, expected, 0, COUNT);
+}
+
+/* -- wrapping --------------------------------------------------------------------------------------- */
+
+static void
+test_wrapping_twice_is_one_stream(void **state)
+{
+    fixture *f = *state;
+    void *native;
+    OK(device_of(f, 1)->ops->stream_create(device_of(f, 1), &native));
+    ferry_stream *a = wrap_stream(f, native), *b = wrap_stream(f, native);
+    assert_ptr_equal(a, b);
+    assert_ptr_equal(ferry_stream_native(a), native);
+    assert_int_equal(ferry_stream_place(a), 1);
+    ferry_stream_destroy(&a);
+    assert_ptr_equal(ferry_stream_native(b), native);
+    ferry_stream_destroy(&b);
+    /* NULL and 1 are the default stream, which destroying leaves alone. */
+    a = wrap_stream(f, NULL);
+    b = wrap_stream(f, (void *)1);
+    assert_ptr_equal(a, f->stream);
+    assert_ptr_equal(b, f->stream);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    ferry_buffer *x = make_ints(f, COUNT);
+    fill_on(f, x, f->stream, 0, COUNT, 2);
+    expect_all(x, 2);
+    ferry_buffer_destroy(&x);
+    OK(device_of(f, 1)->ops->stream_destroy(device_of(f, 1), native));
+}
+
+/* The native stream goes right after its wrap; the address comes back for another one. */
+static void
+test_native_streams_come_and_go(void **state)
+{
+    fixture *f = *state;
+    ferryi_device *device = device_of(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    for (int i = 1; i <= 30; i++) {
+        void *native;
+        OK(device->ops->stream_create(device, &native));
+        ferry_stream *stream = wrap_stream(f, native);
+        if (i % 2)
+            fill_on(f, x, stream, 0, COUNT, i);
+        else
+            copy_on(f, stream, y, 0, x, 0, COUNT);
+        ferry_stream_destroy(&stream);
+        OK(device->ops->stream_destroy(device, native));
+        if (i % 6 == 0)
+            expect_all(y, i - 1);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+}
+
+/* -- the per-thread stream -------------------------------------------------------------------------- */
+
+struct hop {
+    fixture *f;
+    ferry_buffer *x, *y;
+    ferry_scope scope;
+    int value;
+};
+
+static void *
+fill_in_thread(void *argument)
+{
+    struct hop *hop = argument;
+    ferry_stream *mine = wrap_stream(hop->f, per_thread);
+    fill_on(hop->f, hop->x, mine, 0, COUNT, hop->value);
+    ferry_stream_destroy(&mine);
+    return NULL;
+}
+
+static void *
+copy_in_thread(void *argument)
+{
+    struct hop *hop = argument;
+    ferry_stream *mine = wrap_stream(hop->f, per_thread);
+    copy_on(hop->f, mine, hop->y, 0, hop->x, 0, COUNT);
+    ferry_stream_destroy(&mine);
+    return NULL;
+}
+
+static void *
+open_and_fill_in_thread(void *argument)
+{
+    struct hop *hop = argument;
+    ferry_stream *mine = wrap_stream(hop->f, per_thread);
+    queue_fill(hop->f, mine, open_on(hop->x, mine, FERRY_OVERWRITE, 0, COUNT, &hop->scope), hop->value, COUNT);
+    ferry_stream_destroy(&mine);
+    return NULL;
+}
+
+static void
+in_thread(void *(*run)(void *), struct hop *hop)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, hop), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* One handle, another stream in each thread: what one wrote the other waits for. */
+static void
+test_per_thread_streams_are_several(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *kept = wrap_stream(f, per_thread), *other = make_stream(f, 1);
+    struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT)};
+    for (hop.value = 1; hop.value <= 10; hop.value++) {
+        in_thread(fill_in_thread, &hop);
+        copy_on(f, kept, hop.y, 0, hop.x, 0, COUNT);
+        /* Written again by another thread's, while this thread's still reads. */
+        hop.value += 100;
+        in_thread(fill_in_thread, &hop);
+        hop.value -= 100;
+        expect_all(hop.y, hop.value);
+        expect_all(hop.x, hop.value + 100);
+        fill_on(f, hop.x, other, 0, COUNT, -1);
+        in_thread(copy_in_thread, &hop);
+        expect_all(hop.y, -1);
+    }
+    ferry_buffer_destroy(&hop.x);
+    ferry_buffer_destroy(&hop.y);
+    ferry_stream_destroy(&kept);
+    ferry_stream_destroy(&other);
+}
+
+/* Closed by another thread than the one whose stream it was. */
+static void
+test_per_thread_scope_closed_elsewhere(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *kept = wrap_stream(f, per_thread), *other = make_stream(f, 1);
+    struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
+    in_thread(open_and_fill_in_thread, &hop);
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(hop.x, FERRY_READ, 0));
+    /* Another thread's stream is no stream of ours: the scopes conflict. */
+    ferry_scope scope;
+    void *memory;
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_device(hop.x, INT, FERRY_READ, kept, 0, COUNT, &scope, &memory));
+    OK(ferry_scope_close(&hop.scope));
+    copy_on(f, other, hop.y, 0, hop.x, 0, COUNT);
+    expect_all(hop.y, 5);
+    ferry_buffer_destroy(&hop.x);
+    ferry_buffer_destroy(&hop.y);
+    ferry_stream_destroy(&kept);
+    ferry_stream_destroy(&other);
+}
+
+/* Closing on one's own per-thread stream does not wait, whoever opened the scope. */
+static void
+test_close_on_the_per_thread_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *mine = wrap_stream(f, per_thread), *other = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    fill_on(f, x, other, 0, COUNT, 0);
+    for (int i = 1; i <= 3; i++) {
+        ferry_scope scope;
+        ferry_event *event;
+        int *memory = open_on(x, other, FERRY_OVERWRITE, 0, COUNT, &scope);
+        queue_fill(f, other, memory, -1, COUNT);
+        OK(ferry_stream_record(other, &event));
+        OK(ferry_stream_wait_event(mine, event));
+        ferry_event_destroy(&event);
+        queue_fill(f, mine, memory, i, COUNT);
+        uint64_t waits = fake.fakecuda_calls_of("cuCtxSynchronize");
+        OK(ferry_scope_close_on(&scope, mine));
+        assert_int_equal(fake.fakecuda_calls_of("cuCtxSynchronize"), waits);
+        copy_on(f, other, y, 0, x, 0, COUNT);
+        expect_all(y, i);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&mine);
+    ferry_stream_destroy(&other);
+}
+
+/* -- capture ---------------------------------------------------------------------------------------- */
+
+static void
+begin(ferry_stream *stream, int mode)
+{
+    assert_int_equal(fake.fakecuda_begin_capture(ferry_stream_native(stream), mode), 0);
+}
+
+static int
+end(ferry_stream *stream)
+{
+    int nodes = -1;
+    assert_int_equal(fake.fakecuda_end_capture(ferry_stream_native(stream), &nodes), 0);
+    return nodes;
+}
+
+/* What needs the driver is refused, and the capture goes on; hits and unrelated calls work. */
+static void
+check_capture(fixture *f, int mode)
+{
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *here = make_counting(f, COUNT, 0), *away = make_counting(f, COUNT, 7), *busy = make_ints(f, COUNT);
+    ferry_event *event, *before;
+    ferry_scope scope;
+    void *memory;
+    fill_on(f, here, a, 0, COUNT, 3);
+    fill_on(f, busy, b, 0, COUNT, 4);
+    OK(ferry_stream_record(b, &before));
+    OK(ferry_stream_flush(a));
+
+    begin(a, mode);
+    open_on(here, a, FERRY_UPDATE, 0, COUNT, &scope);
+    OK(ferry_scope_close(&scope));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(away, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(busy, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(a));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(a));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, &event));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_wait_event(a, before));
+    /* Another stream's life goes on, with all that Ferry calls for it. */
+    copy_on(f, b, busy, 0, away, 0, COUNT);
+    expect_counting(f, busy, 0, 0, COUNT, 7);
+    assert_int_equal(end(a), 0);
+
+    /* Nothing was changed by what was refused. */
+    copy_on(f, a, busy, 0, here, 0, COUNT);
+    expect_all(busy, 3);
+    expect_counting(f, away, 1, 0, COUNT, 7);
+    ferry_event_destroy(&before);
+    ferry_buffer_destroy(&here);
+    ferry_buffer_destroy(&away);
+    ferry_buffer_destroy(&busy);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+}
+
+static void
+test_capture_refuses_and_stays_valid(void **state)
+{
+    fixture *f = *state;
+    check_capture(f, THREAD_LOCAL);
+    check_capture(f, RELAXED);
+}
+
+/* Graphs: pin and flush before, mark after each launch. */
+static void
+test_graphs_use_pinned_copies(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    void *memory;
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1));
+    OK(ferry_buffer_pin(x, 1, &memory));
+    OK(ferry_stream_flush(a));
+    begin(a, THREAD_LOCAL);
+    queue_fill(f, a, memory, 9, COUNT);
+    assert_int_equal(end(a), 1);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(x, 1));
+    for (int i = 1; i <= 3; i++) {
+        /* The graph's launch. */
+        queue_fill(f, a, memory, i, COUNT);
+        OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
+        copy_on(f, b, y, 0, x, 0, COUNT);
+        expect_all(y, i);
+        /* The next launch must come after that read. */
+        OK(ferry_buffer_wait_idle(x, 1));
+    }
+    OK(ferry_buffer_unpin(x, 1));
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+}
+
+/* -- the two modes ---------------------------------------------------------------------------------- */
+
+static int
+use_mode(const char *mode)
+{
+    setenv("FAKECUDA_MODE", mode, 1);
+    return fake.fakecuda_set_mode(mode) ? 0 : -1;
+}
+
+static int
+use_threads(void **state)
+{
+    (void)state;
+    return use_mode("thread");
+}
+
+static int
+use_lazy(void **state)
+{
+    (void)state;
+    return use_mode("lazy");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_wrapping_twice_is_one_stream),
+        TEST(test_native_streams_come_and_go),
+        TEST(test_per_thread_streams_are_several),
+        TEST(test_per_thread_scope_closed_elsewhere),
+        TEST(test_close_on_the_per_thread_stream),
+        TEST(test_capture_refuses_and_stays_valid),
+        TEST(test_graphs_use_pinned_copies),
+    };
+    static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";
+    setenv("FERRY_CUDA_LIBRARY", library, 1);
+    setenv("FERRY_DEVICE", "cuda", 1);
+    if (!fakecuda_find(library, &fake))
+        return 1;
+    int failed = cmocka_run_group_tests_name("threads", tests, use_threads, NULL);
+    return failed + cmocka_run_group_tests_name("lazy", tests, use_lazy, NULL);
+}
