@@ -419,6 +419,31 @@ test_destroy_with_work_in_flight(void **state)
     ferry_stream_destroy(&c);
 }
 
+/* Where there is room for one block only, it is handed on while it is in use: the next owner's work comes after. */
+static void
+test_memory_handed_on_while_in_use(void **state)
+{
+    enum { LARGE = 400 << 10 };
+    static fixture f;
+    (void)state;
+    fixture_open(&f, &(ferry_context_options){.device_bytes_limit = (size_t)3 << 20});
+    ferry_stream *a = make_stream(&f, 1), *b = make_stream(&f, 1);
+    for (int i = 1; i <= 4; i++) {
+        ferry_buffer *x = make_ints(&f, LARGE);
+        fill_on(&f, x, a, 0, LARGE, i);
+        ferry_buffer_destroy(&x);
+        x = make_ints(&f, LARGE);
+        fill_on(&f, x, b, 0, LARGE, -i);
+        OK(ferry_stream_synchronize(b));
+        OK(ferry_stream_synchronize(a));
+        expect_all(x, 0, LARGE, -i);
+        ferry_buffer_destroy(&x);
+    }
+    ferry_stream_destroy(&a);
+    ferry_stream_destroy(&b);
+    fixture_close(&f);
+}
+
 static ferry_buffer *
 make_pinned(fixture *f, size_t count)
 {
@@ -776,6 +801,7 @@ main(void)
         TEST(test_host_hits_make_no_driver_call),
         TEST(test_later_launches_are_one_call),
         TEST(test_destroy_with_work_in_flight),
+        cmocka_unit_test(test_memory_handed_on_while_in_use),
         TEST(test_pinned_memory_freed_under_a_transfer),
         TEST(test_host_write_waits_for_the_upload),
         TEST(test_copies_dropped_under_work),

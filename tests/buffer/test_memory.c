@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+/* Which memory: pinned and managed buffers, what is reported of them, and the context that libraries share. */
+
+#define COUNT 5000
+#define BYTES (COUNT * sizeof(int32_t))
+
+static uint64_t
+capabilities_of(fixture *f)
+{
+    ferry_place_info info;
+    OK(ferry_context_place_info(f->context, 1, &info));
+    return info.capabilities;
+}
+
+static ferry_buffer *
+make_in(fixture *f, ferry_memory_kind memory)
+{
+    ferry_buffer *buffer;
+    ferry_buffer_options options = {.memory = memory, .name = "memory"};
+    OK(ferry_buffer_create(f->context, INT, COUNT, &options, &buffer));
+    return buffer;
+}
+
+/* Every history of a few uses gives the same states and bytes, whatever the memory. */
+static void
+use_everywhere(fixture *f, ferry_buffer *b)
+{
+    STATE(b, UNINITIALIZED);
+    write_counting(f, b, 0, 0, FERRY_REST, 10);
+    STATE(b, HOST_ONLY);
+    expect_counting(f, b, 1, 0, FERRY_REST, 10);
+    STATE(b, SYNCHRONIZED);
+    add_to(f, b, 1, 100, 50, 1);
+    STATE(b, DEVICE_DIRTY);
+    expect_counting(f, b, 0, 0, 100, 10);
+    expect_counting(f, b, 0, 100, 50, 11);
+    expect_counting(f, b, 0, 150, FERRY_REST, 10);
+    STATE(b, SYNCHRONIZED);
+    add_to(f, b, 0, 0, 10, 5);
+    STATE(b, HOST_DIRTY);
+    expect_counting(f, b, f->places, 0, 10, 15);
+}
+
+/* "is_pinned is true exactly when the memory is page-locked, at every size; without a driver that can, it says false." */
+static void
+test_pinned_is_said_honestly(void **state)
+{
+    fixture *f = *state;
+    bool can_pin = capabilities_of(f) & FERRY_CAN_PIN;
+    static const size_t counts[] = {1, 63, 1000, 70000, 300001};
+    for (size_t i = 0; i < LENGTH(counts); i++) {
+        ferry_buffer *pinned, *pageable;
+        OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &pinned));
+        OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PAGEABLE}, &pageable));
+        assert_false(ferry_buffer_is_pinned(pinned));
+        touch(f, pinned, 0, FERRY_OVERWRITE, 0, FERRY_REST);
+        touch(f, pageable, 0, FERRY_OVERWRITE, 0, FERRY_REST);
+        assert_int_equal(ferry_buffer_is_pinned(pinned), can_pin);
+        assert_int_equal(take_snapshot(pinned).info.pinned, can_pin);
+        assert_false(ferry_buffer_is_pinned(pageable));
+        ferry_buffer_destroy(&pinned);
+        ferry_buffer_destroy(&pageable);
+    }
+}
+
+static void
+test_pinned_buffers_behave_as_others_do(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_in(f, FERRY_MEMORY_PINNED);
+    use_everywhere(f, b);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Pinned memory goes straight to the copy engine; pageable memory through the staging ring." */
+static void
+test_the_path_follows_the_memory(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    ferry_buffer *pinned = make_in(f, FERRY_MEMORY_PINNED), *pageable = make_in(f, FERRY_MEMORY_DEFAULT);
+    for (int i = 0; i < 2; i++) {
+        ferry_buffer *b = i ? pageable : pinned;
+        write_counting(f, b, 0, 0, FERRY_REST, 1);
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1));
+        ferry_transfer_stats after = moved(f);
+        assert_int_equal(after.direct.bytes - before.direct.bytes, i ? 0 : BYTES);
+        assert_int_equal(after.staged.bytes - before.staged.bytes, i ? BYTES : 0);
+    }
+    ferry_buffer_destroy(&pinned);
+    ferry_buffer_destroy(&pageable);
+}
+
+/* "A host write waits for transfers that still read the host copy": a pinned source may not be overwritten under the copy. */
+static void
+test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_in(f, FERRY_MEMORY_PINNED);
+    for (int round = 0; round < 20; round++) {
+        write_counting(f, b, 0, 0, FERRY_REST, round);
+        ferry_scope scope;
+        void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
+        assert_non_null(device);
+        OK(ferry_scope_close(&scope));
+        /* What the device has is this round's, although the host goes on at once. */
+        write_counting(f, b, 0, 0, 1, -1);
+        expect_counting(f, b, 1, 1, FERRY_REST, round);
+    }
+    ferry_buffer_destroy(&b);
+}
+
+/* "Managed buffers: same pointer on both sides; FERRY_ERROR_UNSUPPORTED where the device cannot." */
+static void
+test_managed_buffers_have_one_copy(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b;
+    ferry_buffer_options options = {.memory = FERRY_MEMORY_MANAGED};
+    if (!(capabilities_of(f) & FERRY_CAN_MANAGE)) {
+        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_create(f->context, INT, COUNT, &options, &b));
+        return;
+    }
+    b = make_in(f, FERRY_MEMORY_MANAGED);
+    ferry_transfer_stats before = moved(f);
+    ferry_scope scope;
+    void *host = open_at(f, b, 0, FERRY_OVERWRITE, 0, FERRY_REST, &scope);
+    for (size_t i = 0; i < COUNT; i++)
+        ((int32_t *)host)[i] = (int32_t)i;
+    OK(ferry_scope_close(&scope));
+    void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
+    OK(ferry_scope_close(&scope));
+    assert_ptr_equal(host, device);
+    ferry_transfer_stats after = moved(f);
+    assert_int_equal(crossing(&after), crossing(&before));
+    STATE(b, SYNCHRONIZED);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_managed_buffers_behave_as_others_do(void **state)
+{
+    fixture *f = *state;
+    if (!(capabilities_of(f) & FERRY_CAN_MANAGE))
+        return;
+    ferry_buffer *b = make_in(f, FERRY_MEMORY_MANAGED);
+    use_everywhere(f, b);
+    ferry_buffer_destroy(&b);
+}
+
+/* "prefetch to device and host; read-mostly, preferred location and accessed-by set and unset, for host and any device." */
+static void
+test_managed_memory_takes_advice_and_prefetch(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *plain = make_in(f, FERRY_MEMORY_DEFAULT);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(plain, FERRY_ADVISE_READ_MOSTLY, 1));
+    ferry_buffer_destroy(&plain);
+    if (!(capabilities_of(f) & FERRY_CAN_MANAGE_CONCURRENTLY))
+        return;
+    ferry_buffer *b = make_in(f, FERRY_MEMORY_MANAGED);
+    write_counting(f, b, 0, 0, FERRY_REST, 2);
+    for (int place = 0; place <= f->places; place++) {
+        for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY; advice++)
+            OK(ferry_buffer_advise(b, (ferry_advice)advice, place));
+        OK(ferry_buffer_prefetch(b, place, NULL));
+        expect_counting(f, b, place, 0, FERRY_REST, 2);
+    }
+    OK(ferry_buffer_wait_idle(b, 0));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, (ferry_advice)7, 1));
+    ferry_buffer_destroy(&b);
+}
+
+/* "memory_info: free + used = total at every place, and moves with allocations." */
+static void
+test_memory_info_adds_up(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        ferry_memory_info before, during, after;
+        ferry_buffer *b = make_ints(f, 1 << 20);
+        OK(ferry_context_memory_info(f->context, place, &before));
+        OK(ferry_buffer_reserve(b, place));
+        OK(ferry_context_memory_info(f->context, place, &during));
+        ferry_buffer_destroy(&b);
+        OK(ferry_context_memory_info(f->context, place, &after));
+        assert_int_equal(before.free + before.used, before.total);
+        assert_int_equal(during.free + during.used, during.total);
+        assert_int_equal(after.free + after.used, after.total);
+        assert_true(during.live >= before.live + ((size_t)4 << 20));
+        assert_true(during.used >= during.live);
+        assert_int_equal(after.live, before.live);
+        assert_true(after.cached >= before.cached);
+    }
+}
+
+/* "A counted process-wide context, created by the first caller": everybody gets the same, and it ends with the last. */
+static void
+test_the_shared_context_is_one(void **state)
+{
+    (void)state;
+    ferry_context *first, *second, *again;
+    OK(ferry_context_shared(&first));
+    OK(ferry_context_shared(&second));
+    assert_ptr_equal(first, second);
+    ferry_buffer *b;
+    OK(ferry_buffer_create(first, INT, COUNT, &(ferry_buffer_options){.name = "common"}, &b));
+    ferry_context_destroy(&first);
+    assert_null(first);
+
+    /* One library's buffer is the other's, by name too. */
+    ferry_buffer *found;
+    OK(ferry_context_find(second, "common", &found));
+    assert_ptr_equal(found, b);
+    ferry_buffer_destroy(&b);
+    assert_int_equal(ferry_buffer_count(found), COUNT);
+    ferry_buffer_destroy(&found);
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_find(second, "common", &found));
+    ferry_context_destroy(&second);
+
+    OK(ferry_context_shared(&again));
+    ferry_context_destroy(&again);
+}
+
+/* The youngest buffer of a name is found, and views keep a base alive without being found themselves. */
+static void
+test_names_find_the_youngest(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *old, *young, *view, *found;
+    ferry_buffer_options options = {.name = "twin"};
+    OK(ferry_buffer_create(f->context, INT, 1, &options, &old));
+    OK(ferry_buffer_create(f->context, INT, 2, &options, &young));
+    OK(ferry_context_find(f->context, "twin", &found));
+    assert_ptr_equal(found, young);
+    ferry_buffer_destroy(&found);
+    OK(ferry_buffer_view(young, INT, 0, 1, &view));
+    ferry_buffer_destroy(&young);
+    OK(ferry_context_find(f->context, "twin", &found));
+    assert_ptr_equal(found, old);
+    ferry_buffer_destroy(&found);
+    ferry_buffer_destroy(&view);
+    ferry_buffer_destroy(&old);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_pinned_is_said_honestly),
+        TEST(test_pinned_buffers_behave_as_others_do),
+        TEST(test_the_path_follows_the_memory),
+        TEST(test_a_pinned_source_is_not_overwritten_under_its_upload),
+        TEST(test_managed_buffers_have_one_copy),
+        TEST(test_managed_buffers_behave_as_others_do),
+        TEST(test_managed_memory_takes_advice_and_prefetch),
+        TEST(test_memory_info_adds_up),
+        TEST(test_the_shared_context_is_one),
+        TEST(test_names_find_the_youngest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
