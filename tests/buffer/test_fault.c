@@ -14,7 +14,7 @@ enum { COUNT = 2500, MORE = 4000 };
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
 /* What its host copy is. */
-enum memory { PAGEABLE, PINNED, SCRUBBED, MEMORIES };
+enum memory { PAGEABLE, PINNED, SCRUBBED };
 
 static const char *const memory_names[] = {"pageable", "pinned", "scrubbed"};
 
@@ -440,12 +440,12 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
 }
 
 static void
-fail_every_call(ferry_status injected, const ferryi_device_kind *kind)
+fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memory first, enum memory last)
 {
     fault_wrap(kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
-            for (int memory = 0; memory < MEMORIES; memory++) {
+            for (int memory = (int)first; memory <= (int)last; memory++) {
                 uint64_t nth = 1;
                 if (clears_before_launch(&scenarios[i], (enum memory)memory))
                     continue;
@@ -458,21 +458,21 @@ static void
 test_every_call_fails(void **state)
 {
     (void)state;
-    fail_every_call(FERRY_ERROR_DEVICE, &ferryi_emulated_kind);
+    fail_every_call(FERRY_ERROR_DEVICE, &ferryi_emulated_kind, PINNED, PINNED);
 }
 
 static void
 test_every_call_fails_lazily(void **state)
 {
     (void)state;
-    fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind);
+    fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind, PAGEABLE, SCRUBBED);
 }
 
 static void
 test_memory_is_short(void **state)
 {
     (void)state;
-    fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind);
+    fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
 static void
@@ -584,10 +584,11 @@ static void
 test_the_device_is_lost(void **state)
 {
     (void)state;
-    fault_wrap(&ferryi_emulated_kind);
+    /* A lost device does nothing any more; this one does nothing that nobody waits for. */
+    fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
-            for (int memory = 0; memory < MEMORIES; memory++) {
+            for (int memory = PAGEABLE; memory <= PINNED; memory++) {
                 uint64_t nth = 1;
                 if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow || scenarios[i].run == run_shrink)
                     continue; /* they check more than a lost device can do */
