@@ -48,7 +48,8 @@ typedef struct ferry_buffer_options {
     const char *name;         /**< for messages, traces, reports and ferry_context_find(); copied */
     size_t align;             /**< of every copy, a power of two up to 2 MiB; default 256 */
     ferry_memory_kind memory; /**< DEFAULT, PAGEABLE or PINNED host copies; MANAGED: one copy for all places */
-    bool scrub;               /**< bytes that an OVERWRITE scope leaves out read as zero */
+    bool scrub;               /**< bytes that an OVERWRITE scope leaves out read as zero; the range is cleared first, so a device that
+                                   then refuses a launch has lost the old value where only its place held it */
     uint64_t reserved[4];
 } ferry_buffer_options;
 

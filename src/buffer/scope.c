@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
 
 /*
  * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and

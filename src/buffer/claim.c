@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/claim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/bodies.h"
+
+/* Who may use which range now: conflicts, and the table of open claims. */
+
+static bool
+same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
+{
+    if (!claim->lane || claim->lane != access->lane)
+        return false;
+    return !claim->lane->by_thread || claim->thread == ferryi_thread_id();
+}
+
+static enum ferryi_conflict
+conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_access *access, bool is_hit)
+{
+    if (claim->begin >= access->end || access->begin >= claim->end)
+        return FERRYI_CONFLICT_NONE;
+    bool held = claim->state == FERRYI_CLAIM_HELD;
+
+    /* Giving a copy up disturbs nobody who holds another place's pointer. */
+    if (access->access == FERRYI_ACCESS_DROP && held) {
+        bool theirs = claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, access->place);
+        return theirs ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
+    }
+    if (!ferryi_claim_writes(claim->access) && !ferryi_claim_writes(access->access)) {
+        /* Somebody is moving the same bytes to the same copy: let one transfer serve both. */
+        bool same_move = claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+                         access->place != FERRYI_PLACE_NONE &&
+                         ferryi_store_same_memory(store, claim->place, access->place);
+        return same_move && !is_hit ? FERRYI_CONFLICT_WAIT : FERRYI_CONFLICT_NONE;
+    }
+    if (!held)
+        return FERRYI_CONFLICT_WAIT;
+    return same_stream(claim, access) ? FERRYI_CONFLICT_NONE : FERRYI_CONFLICT_BUSY;
+}
+
+enum ferryi_conflict
+ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit)
+{
+    enum ferryi_conflict worst = FERRYI_CONFLICT_NONE;
+    uint32_t left = store->claim_count;
+    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_FREE)
+            continue;
+        left--;
+        enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
+        if (conflict > worst)
+            worst = conflict;
+    }
+    return worst;
+}
+
+/* Take a slot; false when the table is full. */
+static bool
+add_claim(ferryi_store *store, struct ferryi_access *access)
+{
+    uint32_t slot = ferryi_access_free_slot(store);
+    if (slot == store->claim_capacity)
+        return false;
+    access->slot = slot;
+    access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->lane,
+                                          FERRYI_CLAIM_MOVING);
+    store->claims[slot].thread = access->lane ? ferryi_thread_id() : 0;
+    if (access->lane)
+        ferryi_lane_hold(access->lane);
+    return true;
+}
+
+/* More slots than the table that was seen to be full. Without the lock. */
+static ferry_status
+grow_claims(ferryi_store *store, uint32_t seen_capacity)
+{
+    uint32_t capacity = seen_capacity ? seen_capacity * 2 : 4;
+    struct ferryi_claim *claims = calloc(capacity, sizeof(*claims));
+    if (!claims)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open buffer \"%s\": no memory for %u scopes", ferryi_store_name(store),
+                           capacity);
+    ferryi_store_lock(store);
+    if (store->claim_capacity < capacity) {
+        struct ferryi_claim *old = store->claims;
+        if (store->claim_high > 0)
+            memcpy(claims, old, store->claim_high * sizeof(*claims));
+        store->claims = claims;
+        store->claim_capacity = capacity;
+        claims = old;
+    }
+    ferryi_store_unlock(store);
+    free(claims);
+    return FERRY_OK;
+}
+
+/* A write that is relied on by a later scope of its own stream counts from now on: the stream has it queued before. */
+static ferry_status
+commit_same_stream(ferryi_store *store, const struct ferryi_access *access)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state != FERRYI_CLAIM_HELD || !ferryi_claim_writes(claim->access) || claim->same_lane_seen ||
+            claim->begin >= access->end || access->begin >= claim->end || !same_stream(claim, access))
+            continue;
+        struct ferryi_map_supply none = {0};
+        if (!ferryi_valid_map_promise(&store->map, &none)) {
+            ferryi_store_unlock(store);
+            ferry_status status = ferryi_store_promise(store, 1);
+            ferryi_store_lock(store);
+            if (status == FERRY_OK)
+                ferryi_valid_map_unpromise(&store->map);
+            return status == FERRY_OK ? FERRY_ERROR_BUSY : status;
+        }
+        ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+        claim->same_lane_seen = true;
+    }
+    return FERRY_OK;
+}
+
+static ferry_status
+fail_busy(const struct ferryi_access *access)
+{
+    return ferryi_fail(FERRY_ERROR_BUSY, "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of the two writes",
+                       access->reason, access->begin, access->end, ferryi_store_name(access->store));
+}
+
+uint32_t
+ferryi_claim_commits(const struct ferryi_access *access)
+{
+    return access->access == FERRY_UPDATE ? 2 : 1;
+}
+
+/* One try; `*out_again` when something had to be waited for or made first. */
+static ferry_status
+try_claim(struct ferryi_access *access, bool *out_again)
+{
+    ferryi_store *store = access->store;
+    ferry_status status = FERRY_OK;
+    *out_again = false;
+
+    ferryi_store_lock(store);
+    /* The range was checked before; a resize may have cut it meanwhile. */
+    bool fits = access->end <= store->map.bytes;
+    bool is_hit = fits && ferryi_claim_is_hit(store, access);
+    enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
+    if (!fits && !ferryi_store_is_dead(store)) {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": it was resized to %zu bytes meanwhile",
+                             access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
+    } else if (ferryi_store_is_dead(store)) {
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", access->reason,
+                             ferryi_store_name(store));
+    } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory", access->reason,
+                             ferryi_store_name(store));
+    } else if (conflict == FERRYI_CONFLICT_BUSY) {
+        status = fail_busy(access);
+    } else if (conflict == FERRYI_CONFLICT_WAIT) {
+        ferryi_store_unlock_and_park(store, 0);
+        *out_again = true;
+        return FERRY_OK;
+    } else {
+        status = access->lane ? commit_same_stream(store, access) : FERRY_OK;
+        *out_again = status == FERRY_ERROR_BUSY;
+        if (*out_again)
+            status = FERRY_OK;
+        else if (status == FERRY_OK && !add_claim(store, access)) {
+            uint32_t capacity = store->claim_capacity;
+            ferryi_store_unlock(store);
+            *out_again = true;
+            return grow_claims(store, capacity);
+        }
+    }
+    ferryi_store_unlock(store);
+    return status;
+}
+
+/* Whether a call that was there before claim number `until` still is; under the lock. */
+static bool
+has_call_before(const ferryi_store *store, uint64_t until)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if ((claim->state == FERRYI_CLAIM_MOVING || claim->state == FERRYI_CLAIM_CALL) && claim->id <= until)
+            return true;
+    }
+    return false;
+}
+
+void
+ferryi_access_wait_calls(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    uint64_t until = store->next_id;
+    while (has_call_before(store, until)) {
+        ferryi_store_unlock_and_park(store, 0);
+        ferryi_store_lock(store);
+    }
+    ferryi_store_unlock(store);
+}
+
+void
+ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
+{
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    ferryi_claim_unpromise(store, promises);
+    ferryi_lane *lane = store->claims[access->slot].lane;
+    ferryi_access_remove_claim(store, access->slot);
+    bool last = ferryi_store_is_over(store);
+    ferryi_store_unlock_waking(store);
+    if (lane)
+        ferryi_lane_let_go(lane);
+    if (last)
+        ferryi_store_free(store);
+}
+
+static ferry_status
+claim_one(struct ferryi_access *access)
+{
+    ferry_status status;
+    bool again;
+    do {
+        status = try_claim(access, &again);
+    } while (status == FERRY_OK && again);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_store_promise(access->store, ferryi_claim_commits(access));
+    if (status != FERRY_OK)
+        ferryi_claim_drop(access, 0);
+    return status;
+}
+
+static int
+by_store_and_range(const void *a, const void *b)
+{
+    const struct ferryi_access *x = a, *y = b;
+    if (x->store != y->store)
+        return (uintptr_t)x->store < (uintptr_t)y->store ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static uint8_t
+merged_access(uint8_t a, uint8_t b)
+{
+    return a == b ? a : FERRY_UPDATE;
+}
+
+size_t
+ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged, size_t *group)
+{
+    /* `group` serves as the sorted order first: a signature has few arguments. */
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
+            group[at] = group[at - 1];
+        group[at] = i;
+    }
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct ferryi_access *next = &wanted[group[i]];
+        struct ferryi_access *last = left ? &merged[left - 1] : NULL;
+        if (last && last->store == next->store && next->begin < last->end) {
+            last->end = ferryi_max_size(last->end, next->end);
+            last->access = merged_access(last->access, next->access);
+        } else {
+            merged[left++] = *next;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (merged[at].store != wanted[i].store || wanted[i].begin < merged[at].begin || wanted[i].end > merged[at].end)
+            at++;
+        group[i] = at;
+    }
+    return left;
+}
+
+/* Must bytes of the store be moved or told, so that it must be known how its pending kernels come out? */
+static bool
+needs_outcome(const struct ferryi_access *access)
+{
+    if (!ferryi_bodies_are_pending(access->store) || access->access == FERRY_OVERWRITE)
+        return false;
+    ferryi_store_lock(access->store);
+    bool held = access->place != FERRYI_PLACE_NONE && access->access != FERRYI_ACCESS_DROP &&
+                ferryi_valid_map_holds(&access->store->map, access->place, access->begin, access->end);
+    ferryi_store_unlock(access->store);
+    return !held;
+}
+
+ferry_status
+ferryi_access_claim(struct ferryi_access *list, size_t count)
+{
+    /* Always in the same order, so that two calls over several buffers cannot wait for each other. */
+    if (count > 1)
+        qsort(list, count, sizeof(*list), by_store_and_range);
+    for (size_t i = 0; i < count; i++) {
+        ferry_status status = claim_one(&list[i]);
+        if (status != FERRY_OK) {
+            while (i-- > 0)
+                ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+            return status;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (needs_outcome(&list[i]))
+            ferryi_bodies_wait(list[i].store);
+    return FERRY_OK;
+}

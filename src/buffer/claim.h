@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_CLAIM_H
+#define FERRYI_CLAIM_H
+
+/*
+ * Claims, from inside: what access.c takes and drops, and what the hit path in scope.c does inline. Where nothing else is said
+ * the store's lock is held.
+ */
+
+#include "src/buffer/access.h"
+
+static inline bool
+ferryi_claim_writes(uint8_t access)
+{
+    return access != FERRY_READ;
+}
+
+/* How many commits an access may come to: so many promises of room in the map go with its claim. */
+uint32_t ferryi_claim_commits(const struct ferryi_access *access);
+
+static inline void
+ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
+{
+    while (count-- > 0)
+        ferryi_valid_map_unpromise(&store->map);
+}
+
+/* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that was the last thing that kept it. */
+void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
+
+/* May `access` at `place` on `lane` go on beside the open claims? */
+enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
+enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
+
+/* True when nothing must be moved, reserved or waited for. */
+FERRYI_INLINE bool
+ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_lane *lane)
+{
+    const ferryi_order *order = &store->context->order;
+    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    if (!copy->pointer || !(store->exists & FERRYI_PLACE_BIT(place)))
+        return false;
+    if (access == FERRY_OVERWRITE) {
+        if (store->scrub)
+            return false;
+    } else if (!ferryi_valid_map_holds_fast(&store->map, place) && !ferryi_valid_map_holds(&store->map, place, begin, end)) {
+        return false;
+    }
+    if (copy->written && !ferryi_stamp_is_ordered(order, lane, copy->written))
+        return false;
+    return access == FERRY_READ || copy->readers == 0 || ferryi_lanes_are_ordered(order, lane, copy->readers);
+}
+
+/* A free slot, or the capacity when the table is full. */
+FERRYI_INLINE uint32_t
+ferryi_access_free_slot(const ferryi_store *store)
+{
+    if (store->claim_count == store->claim_high)
+        return store->claim_high;
+    uint32_t slot = 0;
+    while (store->claims[slot].state != FERRYI_CLAIM_FREE)
+        slot++;
+    return slot;
+}
+
+FERRYI_INLINE uint64_t
+ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
+{
+    union ferryi_claim_kind all = {.each = {.access = access, .place = (uint8_t)place, .state = (uint8_t)state, .shares = 1}};
+    return all.kind;
+}
+
+/* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are held, by the caller. */
+FERRYI_INLINE uint64_t
+ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end, uint8_t access, int place,
+                         ferryi_lane *lane, enum ferryi_claim_state state)
+{
+    struct ferryi_claim *claim = &store->claims[slot];
+    if (slot == store->claim_high)
+        store->claim_high++;
+    store->claim_count++;
+    if (access != FERRY_READ)
+        store->write_claims++;
+    claim->begin = begin;
+    claim->end = end;
+    claim->lane = lane;
+    claim->kind = ferryi_claim_kind(access, place, state);
+    if (lane) {
+        claim->generation = lane->generation;
+        claim->thread = lane->by_thread ? ferryi_thread_id() : 0;
+    }
+    return claim->id = ++store->next_id;
+}
+
+/* What is above the last open slot is free; a hole below it is found again when the table is empty, or by looking. */
+FERRYI_INLINE void
+ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32_t slot)
+{
+    claim->kind = 0;
+    claim->id = 0;
+    if (--store->claim_count == 0)
+        store->claim_high = 0;
+    else if (slot + 1 == store->claim_high)
+        store->claim_high = slot;
+}
+
+FERRYI_INLINE void
+ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
+{
+    struct ferryi_claim *claim = &store->claims[slot];
+    if (claim->access != FERRY_READ)
+        store->write_claims--;
+    ferryi_access_free_claim(store, claim, slot);
+}
+
+static inline bool
+ferryi_claim_is_hit(ferryi_store *store, const struct ferryi_access *access)
+{
+    return access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP ||
+           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place, access->lane);
+}
+
+#endif
