@@ -128,7 +128,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out)
  * Wait for all work, give all memory back, and set `*context` to NULL. NULL is harmless.
  *
  * Buffers still alive are reported to the log by name and bytes; their handles then answer only destroy, count
- * and info. Streams and kernels of the context are dead. Threads: no other thread may be inside a call of this context.
+ * and info. Streams, events and kernels that outlive it can only be destroyed; everything else is
+ * FERRY_ERROR_INVALID_STATE. Default streams are gone. Threads: no other thread may be inside a call of this context.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);
 

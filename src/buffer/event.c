@@ -77,11 +77,14 @@ check_event(const ferry_event *event, const char *what)
 ferry_status
 ferry_stream_record(ferry_stream *stream, ferry_event **out)
 {
-    if (!stream || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: stream or out is NULL");
+    if (!out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: out is NULL");
     ferry_event *event;
+    ferry_status status = ferryi_stream_check(stream, "record an event");
+    if (status != FERRY_OK)
+        return status;
     ferryi_lane *lane = stream->lane;
-    ferry_status status = ferryi_lane_check_capture(lane);
+    status = ferryi_lane_check_capture(lane);
     if (status == FERRY_OK)
         status = ferryi_event_new(stream->context, false, &event);
     if (status != FERRY_OK)
@@ -100,9 +103,9 @@ ferry_stream_record(ferry_stream *stream, ferry_event **out)
 ferry_status
 ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
 {
-    if (!stream)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for an event: the stream is NULL");
-    ferry_status status = check_event(event, "wait for an event");
+    ferry_status status = ferryi_stream_check(stream, "wait for an event");
+    if (status == FERRY_OK)
+        status = check_event(event, "wait for an event");
     if (status != FERRY_OK)
         return status;
     if (event->context != stream->context)

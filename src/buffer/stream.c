@@ -60,6 +60,7 @@ stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
     }
     stream->context = context;
     stream->references = 1;
+    ferryi_context_retain(context);
     ferryi_mutex_init(&stream->mutex);
     stream->next = context->streams;
     if (stream->next)
@@ -141,9 +142,11 @@ unlink_stream(ferry_stream *stream)
 static void
 stream_free(ferry_stream *stream)
 {
+    ferry_context *context = stream->context;
     ferryi_mutex_destroy(&stream->mutex);
     free(stream->failure_text);
     free(stream);
+    ferryi_context_release(context);
 }
 
 void
@@ -157,14 +160,19 @@ ferry_stream_destroy(ferry_stream **stream)
 
     ferryi_mutex_lock(&context->stream_mutex);
     bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
-    if (last)
+    bool alive = !atomic_load(&context->closed);
+    if (last && alive)
         unlink_stream(closing);
     ferryi_mutex_unlock(&context->stream_mutex);
     if (!last)
         return;
-    ferryi_lane_retire(closing->lane);
+    if (alive)
+        ferryi_lane_retire(closing->lane);
     stream_free(closing);
 }
+
+/* Stands in for the lanes of streams that outlive their context. */
+static ferryi_lane dead_lane = {.place = -1};
 
 void
 ferryi_streams_close(ferry_context *context)
@@ -175,11 +183,24 @@ ferryi_streams_close(ferry_context *context)
         /* Numbered lanes belong to the order, which is cleared next. */
         if (!ferryi_lane_is_numbered(stream->lane))
             ferryi_lane_let_go(stream->lane);
-        stream_free(stream);
+        stream->lane = &dead_lane;
+        /* Default streams go with the context; others wait for whoever made them. */
+        if (stream->borrowed)
+            stream_free(stream);
     }
 }
 
 /* -- use ------------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_stream_check(const ferry_stream *stream, const char *what)
+{
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the stream is NULL", what);
+    if (atomic_load(&stream->context->closed))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the stream's context was destroyed", what);
+    return FERRY_OK;
+}
 
 void *
 ferry_stream_native(ferry_stream *stream)
@@ -196,19 +217,20 @@ ferry_stream_place(const ferry_stream *stream)
 ferry_status
 ferry_stream_flush(ferry_stream *stream)
 {
-    if (!stream)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "flush a stream: it is NULL");
-    ferry_status status = ferryi_lane_check_capture(stream->lane);
+    ferry_status status = ferryi_stream_check(stream, "flush a stream");
+    if (status == FERRY_OK)
+        status = ferryi_lane_check_capture(stream->lane);
     return status == FERRY_OK ? ferryi_lane_flush(stream->lane) : status;
 }
 
 ferry_status
 ferry_stream_synchronize(ferry_stream *stream)
 {
-    if (!stream)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "synchronize a stream: it is NULL");
+    ferry_status status = ferryi_stream_check(stream, "synchronize a stream");
+    if (status != FERRY_OK)
+        return status;
     ferryi_lane *lane = stream->lane;
-    ferry_status status = ferryi_lane_check_capture(lane);
+    status = ferryi_lane_check_capture(lane);
     if (status == FERRY_OK)
         status = FERRYI_CALL(lane->device, stream_synchronize, lane->native);
     ferry_status failure = ferryi_stream_take_failure(stream);

@@ -34,6 +34,9 @@ ferryi_stream_context(const ferry_stream *stream)
     return stream->context;
 }
 
+/* Fails for NULL, and for a stream that outlived its context. */
+ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
+
 /* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Return and forget it. */

@@ -226,6 +226,14 @@ test_the_shared_context_is_one(void **state)
     ferry_context_destroy(&again);
 }
 
+static ferry_status
+nothing(const ferry_call *call, void *user)
+{
+    (void)call;
+    (void)user;
+    return FERRY_OK;
+}
+
 /* The youngest buffer of a name is found, and views keep a base alive without being found themselves. */
 static void
 test_names_find_the_youngest(void **state)
@@ -247,6 +255,39 @@ test_names_find_the_youngest(void **state)
     ferry_buffer_destroy(&old);
 }
 
+/* "Streams, events and kernels that outlive it can only be destroyed; everything else is FERRY_ERROR_INVALID_STATE." */
+static void
+test_streams_that_outlive_their_context(void **state)
+{
+    (void)state;
+    ferry_context *context;
+    ferry_stream *stream;
+    ferry_event *event, *other;
+    ferry_kernel *kernel;
+    bool done;
+    ferry_parameter parameter = {INT, FERRY_READ};
+    ferry_kernel_source source = {.name = "nothing", .host_body = nothing, .parameters = &parameter, .parameter_count = 1};
+    OK(ferry_context_create(NULL, &context));
+    OK(ferry_stream_create(context, 1, &stream));
+    OK(ferry_stream_record(stream, &event));
+    OK(ferry_kernel_create(context, &source, &kernel));
+    ferry_context_destroy(&context);
+
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_flush(stream));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_synchronize(stream));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_record(stream, &other));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_wait_event(stream, event));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_synchronize(event));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_query(event, &done));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), NULL, 0));
+    assert_null(ferry_stream_native(stream));
+    assert_int_equal(ferry_stream_place(stream), -1);
+    ferry_kernel_destroy(&kernel);
+    ferry_event_destroy(&event);
+    ferry_stream_destroy(&stream);
+    assert_null(stream);
+}
+
 int
 main(void)
 {
@@ -261,6 +302,7 @@ main(void)
         TEST(test_memory_info_adds_up),
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
+        TEST(test_streams_that_outlive_their_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
