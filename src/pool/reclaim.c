@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 #define BATCH 16        /* slabs detached at once */
 #define LOOK 8          /* pending blocks of a class asked about */
@@ -141,6 +141,7 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     struct pending_uses uses;
     bool won = true;
 
+    ferryi_magazines_empty(pool);
     /* A lane runs in order: when its oldest use is not done none is. Else the next round asks about the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
         gather_pending(pool, &uses);
@@ -160,6 +161,7 @@ ferryi_pool_wait_pending(ferry_pool *pool)
     struct pending_uses uses;
     uint64_t waits = 0;
 
+    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     for (unsigned n = 0; n < FERRYI_LANES; n++) {
         if (uses.newest[n] == 0)

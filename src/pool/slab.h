@@ -27,13 +27,15 @@ enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1,
     FERRYI_BLOCK_LIVE = 2,
-    FERRYI_BLOCK_MOVING = 3
+    FERRYI_BLOCK_MOVING = 3,
+    FERRYI_BLOCK_CACHED = 4 /* in a magazine; only a checked build says so, elsewhere it still looks live */
 };
 
 struct ferryi_slab {
     struct ferryi_link in_pool;  /* all slabs that have memory or a live block; or the retired ones of the class */
     struct ferryi_link in_room;  /* of the class: slabs with room; oneself when it has none */
     struct ferryi_link in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
+    uint64_t idle_since;         /* when the last block came back, of ferryi_now_ns() */
     void *memory;
     size_t bytes;                /* of the allocation */
     size_t block_bytes;
@@ -48,6 +50,8 @@ struct ferryi_pool_class {
     struct ferryi_link room;    /* slabs */
     struct ferryi_link retired; /* records of slabs with the class's number of slots */
     uint64_t cached;            /* idle blocks and room, in slots */
+    struct ferryi_magazine *depot; /* full magazines that no thread has */
+    uint32_t grow_first;        /* so many takes get new memory before other threads' magazines are emptied for them */
 };
 
 struct ferry_pool {
@@ -58,10 +62,14 @@ struct ferry_pool {
     struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
     struct ferryi_link slabs, empties;
     struct ferryi_link retired_single; /* records of one slot, for large blocks */
+    unsigned slot;             /* where threads look for their cache first */
+    struct ferryi_link caches; /* of threads */
+    struct ferryi_magazine *empty_magazines;
     unsigned backend_calls;
     size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
     size_t reserved_bytes, peak_reserved_bytes;
-    size_t live_bytes, peak_live_bytes, requested_bytes, cached_bytes;
+    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted: it may be below zero until they are */
+    size_t requested_bytes, cached_bytes;
     uint64_t live_blocks;
     uint64_t failed_takes, hits, misses, gives;
     uint64_t device_allocations, device_frees;
@@ -75,6 +83,7 @@ struct ferryi_pool_request {
     size_t need;      /* of the block */
     uint32_t list;    /* index of its class in `classes` */
     size_t align;
+    bool padded;      /* set by plan: the class is larger than the bytes alone would need */
     ferryi_lane *lane;
     bool recycled;    /* set by find: somebody held the block before */
 };
@@ -114,6 +123,17 @@ ferryi_link_remove(struct ferryi_link *link)
 
 /* -- size classes (size_class.c): pure -- */
 
+/* Index of the smallest class that holds 1 to FERRYI_POOL_LARGEST bytes. */
+FERRYI_INLINE uint32_t
+ferryi_pool_class_of(size_t bytes)
+{
+    if (bytes <= 8 * FERRYI_POOL_ALIGN)
+        return (uint32_t)((bytes - 1) / FERRYI_POOL_ALIGN);
+    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth. */
+    unsigned log2 = 63u - (unsigned)__builtin_clzll((unsigned long long)(bytes - 1));
+    return (log2 - 11) * 8 + (uint32_t)((bytes - 1) >> (log2 - 3));
+}
+
 /* The inverse of ferryi_pool_class_bytes, for a class that is not exact. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* The bin of the statistics for a size. */
@@ -134,6 +154,8 @@ void ferryi_slab_retire(ferry_pool *pool, struct ferryi_slab *slab);
 void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Take a slab without live blocks out of all lists; its memory and record stay. */
 void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+/* Its first block is about to be counted as live. */
+void ferryi_slab_begin_use(struct ferryi_slab *slab);
 /* The next slot of the slab's room, as a moving block. */
 ferry_block *ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab);
 /* All its blocks are idle and their work is known to be done. */
@@ -148,7 +170,7 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
 ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
 /* A moving block becomes live, or idle. */
 void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
-void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp);
+void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since);
 /* A live block becomes moving. */
 void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 

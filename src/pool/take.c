@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 #define PASSES 100 /* up the ladder of a take that finds no memory, while memory comes and goes */
 
@@ -20,7 +20,7 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
         ferryi_block_commit(pool, block, request, true);
         *out = block;
     } else {
-        ferryi_block_put(pool, block, block->stamp);
+        ferryi_block_put(pool, block, block->stamp, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;
@@ -128,6 +128,7 @@ static bool
 step_settle(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     (void)request;
+    ferryi_magazines_empty(pool);
     ferryi_pool_settle(pool);
     return true;
 }
@@ -146,6 +147,7 @@ static bool
 step_trim_all(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     (void)request;
+    ferryi_magazines_empty(pool);
     return ferryi_pool_give_back(pool, 0, SIZE_MAX) > 0;
 }
 
@@ -202,6 +204,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     uint64_t seen = 0;
     ferry_status status = reuse_or_ask(pool, request, out);
+    if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
+        status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out)
         status = grow(pool, request, false, out);
 
@@ -261,11 +265,20 @@ scribble(const ferry_pool *pool, const ferry_block *block)
 }
 #endif
 
-ferry_status
-ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+/* A planned request: from the depot or the thread's magazines, else from wherever there is memory. */
+static ferry_status
+take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
-    assert(pool && out && out_pointer);
-    assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
+    if (request->list < FERRYI_POOL_CLASSES && !request->padded) {
+        *out = ferryi_cache_take_slowly(pool, request);
+        request->recycled = true;
+    }
+    return *out ? FERRY_OK : obtain(pool, request, out);
+}
+
+FERRYI_COLD static ferry_status
+take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+{
     struct ferryi_pool_request request = {.bytes = bytes, .align = align, .lane = lane};
     ferry_block *block = NULL;
     ferry_status status;
@@ -275,7 +288,7 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
     else if (!ferryi_pool_request_plan(&request, pool->config.backend.align))
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     else
-        status = obtain(pool, &request, &block);
+        status = take_planned(pool, &request, &block);
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
@@ -285,5 +298,21 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
 #endif
     *out = block;
     *out_pointer = (void *)(((uintptr_t)block->pointer + align - 1) & ~(uintptr_t)(align - 1));
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+{
+    assert(pool && out && out_pointer);
+    assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
+    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_slowly(pool, bytes, align, lane, out, out_pointer);
+#ifdef FERRYI_DEBUG_CHECKS
+    scribble(pool, block);
+#endif
+    *out = block;
+    *out_pointer = block->pointer;
     return FERRY_OK;
 }

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_MAGAZINE_H
+#define FERRYI_MAGAZINE_H
+
+/*
+ * Inside the pool: magazines, the way of a hit.
+ *
+ * Each thread has a cache for each pool it uses, and in it two magazines for each size class. A take pops an entry, a give pushes one: no lock, no
+ * driver call, nothing looked up, and no line of the block written that already says what it should. When both magazines are empty a whole full
+ * one comes from the pool's depot; when both are full one goes there.
+ *
+ * For its slab, and in the lists, a block in a magazine is still out; only the pool as a whole tells it from one that somebody holds. Whatever must see
+ * all idle memory (statistics, trim, a take that finds none) locks the caches out, and empties them into the idle lists.
+ *
+ * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load. Others first lock it out: under the pool's mutex they set
+ * `wanted`, and after a heavy fence wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread may use its own cache as it is.
+ *
+ * Caches belong to their pool, which empties them as it is destroyed and forgets them, and to their thread, which gives what is in them back as it
+ * ends. `registry` in cache.c guards the moment when both happen at once; it comes before the pool's mutex.
+ */
+
+#include "src/pool/slab.h"
+
+#define FERRYI_MAGAZINE_ENTRIES 32
+#define FERRYI_MAGAZINE_LARGE 8        /* entries used, for blocks that are allocations of their own */
+#define FERRYI_POOL_SMALL_CLASSES 80   /* those carved from slabs */
+#define FERRYI_CACHE_SLOTS 16          /* pools a thread finds at once; more share them */
+#define FERRYI_CACHE_TIME_EVERY 64     /* gives between two looks at the clock */
+
+struct ferryi_magazine_entry {
+    ferry_block *block;
+    ferryi_stamp stamp; /* its last use */
+    uint64_t since;     /* when it came, of ferryi_now_ns(): a little early, and rising with every give */
+};
+
+struct ferryi_magazine {
+    struct ferryi_magazine *next; /* in the depot */
+    uint32_t count, capacity;
+    struct ferryi_magazine_entry entries[FERRYI_MAGAZINE_ENTRIES];
+};
+
+struct ferryi_cache_class {
+    struct ferryi_magazine *loaded, *spare; /* NULL until needed */
+    uint64_t takes, gives;                  /* not yet counted by the pool */
+};
+
+struct ferryi_cache {
+    _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
+    atomic_bool busy, wanted;
+    bool cheap_fence;
+    uint64_t now;               /* the next entry's time */
+    int64_t live, live_peak;    /* bytes and the most of them, since the pool last counted */
+    uint64_t requested;         /* bytes, likewise; wraps */
+    struct ferryi_cache *next;  /* of the thread */
+    struct ferryi_link in_pool;
+    struct ferryi_cache_class classes[FERRYI_POOL_CLASSES];
+};
+
+struct ferryi_thread_caches {
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's slot; NULL: none yet */
+    struct ferryi_cache *first;                     /* all of them */
+};
+
+#define FERRYI_CACHE_OF(link) ((struct ferryi_cache *)((char *)(link) - offsetof(struct ferryi_cache, in_pool)))
+
+/* The initial-exec model: one load, and few enough bytes that a library loaded late still gets them. */
+extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* -- caches of threads (cache.c) -- */
+
+/* This thread's cache, found without its slot, or made; NULL when the host has no memory. Without the mutex. */
+struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
+/* Empty the caches of all threads and forget them. For destroy. */
+void ferryi_caches_detach(ferry_pool *pool);
+/* Under the mutex: keep threads out of their caches of the pool, and let them in again. */
+void ferryi_caches_lock_out(ferry_pool *pool);
+void ferryi_caches_let_in(ferry_pool *pool);
+
+/* -- magazines (magazine.c) -- */
+
+/* What take and give leave to others: exchange a magazine with the depot, or look for an ordered entry. NULL and false: do it without magazines. */
+ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
+bool ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp);
+/* Under the mutex: move what is in a cache to the idle lists, and count what it did. */
+void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
+/* Move all that is in magazines to the idle lists, and count what was done there. Without and with the mutex. */
+void ferryi_magazines_empty(ferry_pool *pool);
+void ferryi_magazines_empty_locked(ferry_pool *pool);
+/* The same for one class, before memory is asked for; false when nothing came of it, or was worth trying. */
+bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
+void ferryi_magazines_free(ferry_pool *pool);
+
+/* -- the hit -- */
+
+FERRYI_INLINE struct ferryi_cache *
+ferryi_cache_of(const ferry_pool *pool)
+{
+    struct ferryi_thread_caches *caches = ferryi_thread_caches;
+    if (__builtin_expect(!caches, 0))
+        return NULL;
+    struct ferryi_cache *cache = caches->slots[pool->slot];
+    if (__builtin_expect(!cache || atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool, 0))
+        return NULL;
+    return cache;
+}
+
+FERRYI_INLINE void
+ferryi_cache_leave(struct ferryi_cache *cache)
+{
+    atomic_store_explicit(&cache->busy, false, memory_order_release);
+}
+
+FERRYI_INLINE bool
+ferryi_cache_enter(struct ferryi_cache *cache)
+{
+    if (__builtin_expect(cache->cheap_fence, 1)) {
+        atomic_store_explicit(&cache->busy, true, memory_order_relaxed);
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        atomic_exchange(&cache->busy, true);
+    }
+    if (__builtin_expect(!atomic_load(&cache->wanted), 1))
+        return true;
+    ferryi_cache_leave(cache);
+    return false;
+}
+
+/* The block leaves a magazine. Its line is written only where it changes: blocks that pass between cores stay readable in both. */
+FERRYI_INLINE void
+ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *class, const struct ferryi_magazine_entry *entry, size_t bytes,
+                      const ferryi_lane *lane, const ferryi_order *order)
+{
+    ferry_block *block = entry->block;
+    ferryi_stamp stamp = ferryi_stamp_is_done(order, entry->stamp) ? 0 : entry->stamp;
+    uint16_t lane_number = lane ? (uint16_t)lane->number : 0;
+
+    class->takes++;
+    cache->requested += bytes;
+    cache->live += (int64_t)block->bytes;
+    if (cache->live > cache->live_peak)
+        cache->live_peak = cache->live;
+    if (block->requested != bytes)
+        block->requested = bytes;
+    if (block->stamp != stamp)
+        block->stamp = stamp;
+    if (block->lane_number != lane_number)
+        block->lane_number = lane_number;
+#ifdef FERRYI_DEBUG_CHECKS
+    block->state = FERRYI_BLOCK_LIVE;
+#endif
+}
+
+FERRYI_INLINE void
+ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, ferry_block *block, ferryi_stamp stamp)
+{
+    struct ferryi_magazine *magazine = class->loaded;
+    magazine->entries[magazine->count++] = (struct ferryi_magazine_entry){block, stamp, cache->now++};
+    class->gives++;
+    cache->requested -= block->requested;
+    cache->live -= (int64_t)block->bytes;
+    if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0, 0))
+        cache->now = ferryi_now_ns();
+#ifdef FERRYI_DEBUG_CHECKS
+    block->state = FERRYI_BLOCK_CACHED;
+#endif
+}
+
+FERRYI_INLINE void
+ferryi_cache_swap(struct ferryi_cache_class *class)
+{
+    struct ferryi_magazine *loaded = class->loaded;
+    class->loaded = class->spare;
+    class->spare = loaded;
+}
+
+/* A block from this thread's magazines that the lane may use at once; NULL: take the long way. */
+FERRYI_INLINE ferry_block *
+ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane)
+{
+    struct ferryi_cache *cache = ferryi_cache_of(pool);
+    ferry_block *block = NULL;
+    if (!cache || bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache))
+        return NULL;
+    struct ferryi_cache_class *class = &cache->classes[ferryi_pool_class_of(bytes)];
+    if (__builtin_expect(!class->loaded || class->loaded->count == 0, 0) && class->spare && class->spare->count > 0)
+        ferryi_cache_swap(class);
+    struct ferryi_magazine *magazine = class->loaded;
+    if (__builtin_expect(magazine && magazine->count > 0, 1)) {
+        const struct ferryi_magazine_entry *entry = &magazine->entries[magazine->count - 1];
+        if (__builtin_expect(ferryi_stamp_is_ordered(pool->config.order, lane, entry->stamp), 1)) {
+            magazine->count--;
+            block = entry->block;
+            ferryi_cache_hand_out(cache, class, entry, bytes, lane, pool->config.order);
+        }
+    }
+    ferryi_cache_leave(cache);
+    return block;
+}
+
+/*
+ * Does `stamp` leave out what was pending when the holder took the block? The lane it was taken on is ordered after that, and so are its later uses; another
+ * lane need not be.
+ */
+FERRYI_INLINE bool
+ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_stamp stamp)
+{
+    unsigned number = ferryi_stamp_number(stamp);
+    if (ferryi_stamp_is_done(pool->config.order, block->stamp))
+        return false;
+    return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
+}
+
+/* Into this thread's magazines; false: take the long way. */
+FERRYI_INLINE bool
+ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
+{
+    ferry_pool *pool = block->pool;
+    struct ferryi_cache *cache = ferryi_cache_of(pool);
+    bool given = false;
+    if (!cache || block->list >= FERRYI_POOL_CLASSES || block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp) ||
+        !ferryi_cache_enter(cache))
+        return false;
+    struct ferryi_cache_class *class = &cache->classes[block->list];
+    if (__builtin_expect(class->loaded && class->loaded->count == class->loaded->capacity, 0) && class->spare &&
+        class->spare->count < class->spare->capacity)
+        ferryi_cache_swap(class);
+    if (__builtin_expect(class->loaded && class->loaded->count < class->loaded->capacity, 1)) {
+        ferryi_cache_push(cache, class, block, stamp);
+        given = true;
+    }
+    ferryi_cache_leave(cache);
+    return given;
+}
+
+#endif
