@@ -85,7 +85,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->lane_number = request->lane ? (uint16_t)request->lane->number : 0;
-    block->list = request->padded || request->list >= FERRYI_POOL_CLASSES || !block->pointer ? FERRYI_POOL_NO_LIST : (uint16_t)request->list;
+    block->list = request->padded || !block->pointer ? FERRYI_POOL_NO_LIST : (uint16_t)request->list;
     if (ferryi_stamp_is_done(pool->config.order, block->stamp))
         block->stamp = 0;
 

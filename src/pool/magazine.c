@@ -17,19 +17,19 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
-    uint32_t count = magazine ? magazine->count : 0;
-    for (uint32_t i = 0; i < count; i++)
+    size_t count = magazine->count;
+    for (size_t i = 0; i < count; i++)
         put_entry(pool, &magazine->entries[i]);
-    if (magazine)
+    if (count > 0)
         magazine->count = 0;
-    return count;
+    return (uint32_t)count;
 }
 
 /* An empty magazine waits for another class. */
 static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
-    if (!magazine)
+    if (!magazine || magazine == &ferryi_no_magazine)
         return;
     magazine->next = pool->empty_magazines;
     pool->empty_magazines = magazine;
@@ -64,14 +64,29 @@ count_live(ferry_pool *pool, struct ferryi_cache *cache)
     cache->live = cache->live_peak = 0;
 }
 
-/* Its thread is here anyway: the clock, too. */
+static void
+set_clock(struct ferryi_cache *cache)
+{
+    uint64_t now = ferryi_now_ns();
+    cache->now = (now > cache->now ? now : cache->now) | 1;
+}
+
+bool
+ferryi_cache_look_at_clock(const ferry_pool *pool)
+{
+    struct ferryi_cache *cache = ferryi_cache_find(pool);
+    if (!cache || cache->now % FERRYI_CACHE_TIME_EVERY != 0)
+        return false;
+    set_clock(cache);
+    return true;
+}
+
+/* Its thread is here anyway. */
 static void
 visit(ferry_pool *pool, struct ferryi_cache *cache)
 {
-    uint64_t now = ferryi_now_ns();
     count_live(pool, cache);
-    if (now > cache->now)
-        cache->now = now;
+    set_clock(cache);
 }
 
 static void
@@ -109,7 +124,7 @@ ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
         empty_class(pool, class);
         store_empty(pool, class->loaded);
         store_empty(pool, class->spare);
-        class->loaded = class->spare = NULL;
+        class->loaded = class->spare = &ferryi_no_magazine;
     }
 }
 
@@ -142,7 +157,7 @@ ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
 
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_pool_class *class = &pool->classes[list];
-    bool alone = pool->caches.next->next == &pool->caches && ferryi_cache_of(pool);
+    bool alone = pool->caches.next->next == &pool->caches && ferryi_cache_find(pool);
     if (class->grow_first > 0) {
         class->grow_first--;
     } else if (!alone) {
@@ -173,7 +188,7 @@ ferryi_magazines_free(ferry_pool *pool)
 static bool
 find_entry(const ferry_pool *pool, struct ferryi_magazine *magazine, const ferryi_lane *lane, struct ferryi_magazine_entry *out)
 {
-    for (uint32_t i = magazine ? magazine->count : 0; i-- > 0;) {
+    for (size_t i = magazine->count; i-- > 0;) {
         if (!ferryi_stamp_is_ordered(pool->config.order, lane, magazine->entries[i].stamp))
             continue;
         *out = magazine->entries[i];
@@ -183,17 +198,11 @@ find_entry(const ferry_pool *pool, struct ferryi_magazine *magazine, const ferry
     return false;
 }
 
-static bool
-is_empty(const struct ferryi_magazine *magazine)
-{
-    return !magazine || magazine->count == 0;
-}
-
 /* A full magazine of the depot for an empty one. */
 static void
 fetch(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_pool_class *centre)
 {
-    if (!is_empty(class->loaded) || !is_empty(class->spare) || !centre->depot)
+    if (class->loaded->count + class->spare->count > 0 || !centre->depot)
         return;
     store_empty(pool, class->loaded);
     class->loaded = centre->depot;
@@ -204,9 +213,7 @@ ferry_block *
 ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     struct ferryi_magazine_entry entry = {0};
-    struct ferryi_cache *cache = ferryi_cache_of(pool);
-    if (!cache)
-        cache = ferryi_cache_make(pool);
+    struct ferryi_cache *cache = ferryi_cache_make(pool);
     if (!cache)
         return NULL;
 
@@ -216,7 +223,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     visit(pool, cache);
     fetch(pool, class, centre);
     if (find_entry(pool, class->loaded, request->lane, &entry) || find_entry(pool, class->spare, request->lane, &entry)) {
-        ferryi_cache_hand_out(cache, class, &entry, request->bytes, request->lane, pool->config.order);
+        ferryi_stamp stamp = ferryi_stamp_is_done(pool->config.order, entry.stamp) ? 0 : entry.stamp;
+        ferryi_cache_hand_out(cache, class, entry.block, stamp, request->bytes, request->lane);
     } else {
         /* Other work than the lane's: in the lists they are found with what the lane must wait for. */
         empty_depot(pool, centre);
@@ -235,12 +243,11 @@ load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_mag
     struct ferryi_pool_class *centre = &pool->classes[list];
     empty->count = 0;
     empty->capacity = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
-    if (class->loaded && class->spare) {
+    if (class->spare != &ferryi_no_magazine) {
         class->spare->next = centre->depot;
         centre->depot = class->spare;
     }
-    if (class->loaded)
-        class->spare = class->loaded;
+    class->spare = class->loaded;
     class->loaded = empty;
 }
 
@@ -248,9 +255,9 @@ load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_mag
 static bool
 make_room(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
 {
-    if (class->loaded && class->loaded->count < class->loaded->capacity)
+    if (class->loaded->count < class->loaded->capacity)
         return true;
-    if (class->spare && class->spare->count < class->spare->capacity) {
+    if (class->spare->count < class->spare->capacity) {
         ferryi_cache_swap(class);
         return true;
     }
@@ -266,10 +273,8 @@ bool
 ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
 {
     ferry_pool *pool = block->pool;
-    struct ferryi_cache *cache = ferryi_cache_of(pool);
+    struct ferryi_cache *cache = ferryi_cache_make(pool);
     struct ferryi_magazine *fresh = NULL;
-    if (!cache)
-        cache = ferryi_cache_make(pool);
     if (!cache)
         return false;
 

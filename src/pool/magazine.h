@@ -13,7 +13,10 @@
  * all idle memory (statistics, trim, a take that finds none) locks the caches out, and empties them into the idle lists.
  *
  * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load. Others first lock it out: under the pool's mutex they set
- * `wanted`, and after a heavy fence wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread may use its own cache as it is.
+ * `wanted`, and after a fence in all threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread may use its own cache as it
+ * is; where the system has no such fence, it always does, and finds no cache in the slots.
+ *
+ * What a thread has not got yet points at something that is empty and full at once, so that a hit need not ask.
  *
  * Caches belong to their pool, which empties them as it is destroyed and forgets them, and to their thread, which gives what is in them back as it
  * ends. `registry` in cache.c guards the moment when both happen at once; it comes before the pool's mutex.
@@ -35,29 +38,28 @@ struct ferryi_magazine_entry {
 
 struct ferryi_magazine {
     struct ferryi_magazine *next; /* in the depot */
-    uint32_t count, capacity;
+    size_t count, capacity;
     struct ferryi_magazine_entry entries[FERRYI_MAGAZINE_ENTRIES];
 };
 
 struct ferryi_cache_class {
-    struct ferryi_magazine *loaded, *spare; /* NULL until needed */
+    struct ferryi_magazine *loaded, *spare; /* ferryi_no_magazine until needed */
     uint64_t takes, gives;                  /* not yet counted by the pool */
 };
 
 struct ferryi_cache {
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     atomic_bool busy, wanted;
-    bool cheap_fence;
-    uint64_t now;               /* the next entry's time */
+    uint64_t now;               /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be asked for */
     int64_t live, live_peak;    /* bytes and the most of them, since the pool last counted */
     uint64_t requested;         /* bytes, likewise; wraps */
     struct ferryi_cache *next;  /* of the thread */
     struct ferryi_link in_pool;
-    struct ferryi_cache_class classes[FERRYI_POOL_CLASSES];
+    struct ferryi_cache_class classes[FERRYI_POOL_CLASSES + 1]; /* the last for what has none: it never gets a magazine */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's slot; NULL: none yet */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's slot; ferryi_no_cache: none yet */
     struct ferryi_cache *first;                     /* all of them */
 };
 
@@ -67,9 +69,16 @@ struct ferryi_thread_caches {
 extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+extern struct ferryi_cache ferryi_no_cache;
+extern struct ferryi_magazine ferryi_no_magazine;
+/* Hits take no lock: the system has a fence for all threads. Known once a cache was made; tests may say no. */
+extern bool ferryi_caches_are_lockless;
+
 /* -- caches of threads (cache.c) -- */
 
-/* This thread's cache, found without its slot, or made; NULL when the host has no memory. Without the mutex. */
+/* This thread's cache, or NULL. */
+struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
+/* The same, made when there is none; NULL when the host has no memory. Without the mutex. */
 struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empty the caches of all threads and forget them. For destroy. */
 void ferryi_caches_detach(ferry_pool *pool);
@@ -82,6 +91,8 @@ void ferryi_caches_let_in(ferry_pool *pool);
 /* What take and give leave to others: exchange a magazine with the depot, or look for an ordered entry. NULL and false: do it without magazines. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp);
+/* False when this thread's cache, if it has one, knows the time well enough. */
+bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Under the mutex: move what is in a cache to the idle lists, and count what it did. */
 void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Move all that is in magazines to the idle lists, and count what was done there. Without and with the mutex. */
@@ -93,16 +104,11 @@ void ferryi_magazines_free(ferry_pool *pool);
 
 /* -- the hit -- */
 
+/* This thread's cache, if its slot knows it; else one of no pool. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
-    struct ferryi_thread_caches *caches = ferryi_thread_caches;
-    if (__builtin_expect(!caches, 0))
-        return NULL;
-    struct ferryi_cache *cache = caches->slots[pool->slot];
-    if (__builtin_expect(!cache || atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool, 0))
-        return NULL;
-    return cache;
+    return ferryi_thread_caches->slots[pool->slot];
 }
 
 FERRYI_INLINE void
@@ -111,16 +117,15 @@ ferryi_cache_leave(struct ferryi_cache *cache)
     atomic_store_explicit(&cache->busy, false, memory_order_release);
 }
 
+/* False: it is another pool's, or locked out. */
 FERRYI_INLINE bool
-ferryi_cache_enter(struct ferryi_cache *cache)
+ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
-    if (__builtin_expect(cache->cheap_fence, 1)) {
-        atomic_store_explicit(&cache->busy, true, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst);
-    } else {
-        atomic_exchange(&cache->busy, true);
-    }
-    if (__builtin_expect(!atomic_load(&cache->wanted), 1))
+    if (__builtin_expect(atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool, 0))
+        return false;
+    atomic_store_explicit(&cache->busy, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(!atomic_load_explicit(&cache->wanted, memory_order_acquire), 1))
         return true;
     ferryi_cache_leave(cache);
     return false;
@@ -128,24 +133,21 @@ ferryi_cache_enter(struct ferryi_cache *cache)
 
 /* The block leaves a magazine. Its line is written only where it changes: blocks that pass between cores stay readable in both. */
 FERRYI_INLINE void
-ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *class, const struct ferryi_magazine_entry *entry, size_t bytes,
-                      const ferryi_lane *lane, const ferryi_order *order)
+ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *class, ferry_block *block, ferryi_stamp stamp, size_t bytes,
+                      const ferryi_lane *lane)
 {
-    ferry_block *block = entry->block;
-    ferryi_stamp stamp = ferryi_stamp_is_done(order, entry->stamp) ? 0 : entry->stamp;
-    uint16_t lane_number = lane ? (uint16_t)lane->number : 0;
-
     class->takes++;
     cache->requested += bytes;
     cache->live += (int64_t)block->bytes;
-    if (cache->live > cache->live_peak)
+    if (__builtin_expect(cache->live > cache->live_peak, 0))
         cache->live_peak = cache->live;
-    if (block->requested != bytes)
+    if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    if (block->stamp != stamp)
+    if (__builtin_expect(block->stamp != stamp, 0))
         block->stamp = stamp;
-    if (block->lane_number != lane_number)
-        block->lane_number = lane_number;
+    /* Of no interest while no use is pending. */
+    if (__builtin_expect(stamp != 0, 0) && block->lane_number != (lane ? lane->number : 0))
+        block->lane_number = lane ? (uint16_t)lane->number : 0;
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_LIVE;
 #endif
@@ -159,8 +161,6 @@ ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, 
     class->gives++;
     cache->requested -= block->requested;
     cache->live -= (int64_t)block->bytes;
-    if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0, 0))
-        cache->now = ferryi_now_ns();
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_CACHED;
 #endif
@@ -180,20 +180,26 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane)
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
-    if (!cache || bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache))
+    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
     struct ferryi_cache_class *class = &cache->classes[ferryi_pool_class_of(bytes)];
-    if (__builtin_expect(!class->loaded || class->loaded->count == 0, 0) && class->spare && class->spare->count > 0)
+    if (__builtin_expect(class->loaded->count == 0, 0)) {
         ferryi_cache_swap(class);
-    struct ferryi_magazine *magazine = class->loaded;
-    if (__builtin_expect(magazine && magazine->count > 0, 1)) {
-        const struct ferryi_magazine_entry *entry = &magazine->entries[magazine->count - 1];
-        if (__builtin_expect(ferryi_stamp_is_ordered(pool->config.order, lane, entry->stamp), 1)) {
-            magazine->count--;
-            block = entry->block;
-            ferryi_cache_hand_out(cache, class, entry, bytes, lane, pool->config.order);
-        }
+        if (class->loaded->count == 0)
+            goto out;
     }
+    struct ferryi_magazine *magazine = class->loaded;
+    size_t last = magazine->count - 1;
+    const struct ferryi_magazine_entry *entry = &magazine->entries[last];
+    ferryi_stamp stamp = entry->stamp;
+    if (stamp && ferryi_stamp_is_done(pool->config.order, stamp))
+        stamp = 0;
+    if (__builtin_expect(stamp == 0 || ferryi_stamp_is_ordered(pool->config.order, lane, stamp), 1)) {
+        magazine->count = last;
+        block = entry->block;
+        ferryi_cache_hand_out(cache, class, block, stamp, bytes, lane);
+    }
+out:
     ferryi_cache_leave(cache);
     return block;
 }
@@ -206,29 +212,31 @@ FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_stamp stamp)
 {
     unsigned number = ferryi_stamp_number(stamp);
-    if (ferryi_stamp_is_done(pool->config.order, block->stamp))
+    if (__builtin_expect(block->stamp == 0, 1) || ferryi_stamp_is_done(pool->config.order, block->stamp))
         return false;
     return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
 }
 
-/* Into this thread's magazines; false: take the long way. */
+/* Into this thread's magazines; false: take the long way, also to look at the clock. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-    if (!cache || block->list >= FERRYI_POOL_CLASSES || block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp) ||
-        !ferryi_cache_enter(cache))
+    if (__builtin_expect(block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp), 0))
+        return false;
+    if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0 || !ferryi_cache_enter(cache, pool), 0))
         return false;
     struct ferryi_cache_class *class = &cache->classes[block->list];
-    if (__builtin_expect(class->loaded && class->loaded->count == class->loaded->capacity, 0) && class->spare &&
-        class->spare->count < class->spare->capacity)
+    if (__builtin_expect(class->loaded->count == class->loaded->capacity, 0)) {
         ferryi_cache_swap(class);
-    if (__builtin_expect(class->loaded && class->loaded->count < class->loaded->capacity, 1)) {
-        ferryi_cache_push(cache, class, block, stamp);
-        given = true;
+        if (class->loaded->count == class->loaded->capacity)
+            goto out;
     }
+    ferryi_cache_push(cache, class, block, stamp);
+    given = true;
+out:
     ferryi_cache_leave(cache);
     return given;
 }

@@ -131,6 +131,8 @@ give_to_centre(ferry_block *block, ferryi_stamp stamp)
 FERRYI_COLD static bool
 give_slowly(ferry_block *block, ferryi_stamp stamp)
 {
+    if (ferryi_cache_look_at_clock(block->pool) && ferryi_cache_give(block, stamp))
+        return true;
     bool plain = block->state == FERRYI_BLOCK_LIVE && block->list < FERRYI_POOL_CLASSES && !ferryi_block_leaves_out(block->pool, block, stamp);
     return (plain && ferryi_cache_give_slowly(block, stamp)) || give_to_centre(block, stamp);
 }
@@ -152,24 +154,12 @@ ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
 
 /* -- the public calls ------------------------------------------------------------------------------ */
 
-static ferry_status
-check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
+ferry_status
+ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
     if (stream && ferryi_stream_context(stream) != pool->config.context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name);
     return FERRY_OK;
-}
-
-ferry_status
-ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
-{
-    void *pointer;
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
-    ferry_status status = check_stream(pool, stream, "take memory from");
-    if (status != FERRY_OK)
-        return status;
-    return ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
 }
 
 void *
@@ -199,8 +189,8 @@ note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_stamp *out)
     return FERRY_OK;
 }
 
-ferry_status
-ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+FERRYI_COLD static ferry_status
+give_public(ferry_block **block_address, ferry_stream *stream)
 {
     if (!block_address)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give a block back: block is NULL");
@@ -209,14 +199,46 @@ ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
         return FERRY_OK;
 
     ferryi_stamp stamp;
-    ferry_status status = check_stream(block->pool, stream, "give a block back to");
+    ferry_status status = ferryi_pool_check_stream(block->pool, stream, "give a block back to");
     if (status == FERRY_OK)
         status = note_use(block->pool, stream, &stamp);
     if (status != FERRY_OK)
         return status;
-    if (!give_block(block, stamp))
+    if (!give_slowly(block, stamp))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
                            (void *)block, block->bytes, block->pool->name);
+    *block_address = NULL;
+    return FERRY_OK;
+}
+
+/* A use that can be noted with two stores, of a stream of the block's context. */
+FERRYI_INLINE bool
+is_simple_use(const ferry_block *block, ferry_stream *stream)
+{
+    if (ferryi_stream_context(stream) != block->pool->config.context)
+        return false;
+    ferryi_lane *lane = ferryi_stream_lane(stream);
+    return ferryi_lane_is_numbered(lane) && !atomic_load_explicit(&lane->retired, memory_order_acquire);
+}
+
+/* Apart, as for takes. */
+static __attribute__((noinline)) ferry_status
+give_on_stream(ferry_block **block_address, ferry_stream *stream)
+{
+    bool simple = block_address && *block_address && is_simple_use(*block_address, stream);
+    if (__builtin_expect(!simple || !ferryi_cache_give(*block_address, ferryi_lane_stamp(ferryi_stream_lane(stream))), 0))
+        return give_public(block_address, stream);
+    *block_address = NULL;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+{
+    if (stream)
+        return give_on_stream(block_address, stream);
+    if (__builtin_expect(!block_address || !*block_address || !ferryi_cache_give(*block_address, 0), 0))
+        return give_public(block_address, NULL);
     *block_address = NULL;
     return FERRY_OK;
 }

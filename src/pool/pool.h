@@ -24,7 +24,7 @@
 #include "src/device/lane.h"
 
 #define FERRYI_POOL_ALIGN 256
-#define FERRYI_POOL_NO_LIST UINT16_MAX
+#define FERRYI_POOL_NO_LIST 160 /* one more than there are */
 
 /* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block and be called from any thread. A call that
  * fails has done nothing: memory that could not be freed is kept and cached. */

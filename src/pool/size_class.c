@@ -25,7 +25,7 @@ ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
         *out_class = FERRYI_POOL_EXACT;
         return ferryi_round_up(bytes, EXACT_ALIGN, &rounded) ? rounded : 0;
     }
-    *out_class = ferryi_pool_class_of(bytes);
+    *out_class = (uint32_t)ferryi_pool_class_of(bytes);
     return ferryi_pool_bytes_of_class(*out_class);
 }
 

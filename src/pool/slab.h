@@ -16,9 +16,12 @@
  * The pool's mutex guards everything here. Backend calls run without it; `backend_calls` counts those in flight, and `settled` is signalled as each ends.
  */
 
+#include <assert.h>
+
 #include "src/pool/pool.h"
 
 #define FERRYI_POOL_CLASSES 160                   /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
+static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES, "magazines have one list more than there are classes");
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30)     /* the largest class */
 #define FERRYI_POOL_SLAB_BLOCK ((size_t)1 << 20)  /* the largest block that is carved from a slab */
 #define FERRYI_POOL_SLAB ((size_t)2 << 20)        /* slabs are multiples of it */
@@ -124,14 +127,14 @@ ferryi_link_remove(struct ferryi_link *link)
 /* -- size classes (size_class.c): pure -- */
 
 /* Index of the smallest class that holds 1 to FERRYI_POOL_LARGEST bytes. */
-FERRYI_INLINE uint32_t
+FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
     if (bytes <= 8 * FERRYI_POOL_ALIGN)
-        return (uint32_t)((bytes - 1) / FERRYI_POOL_ALIGN);
+        return (bytes - 1) / FERRYI_POOL_ALIGN;
     /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth. */
-    unsigned log2 = 63u - (unsigned)__builtin_clzll((unsigned long long)(bytes - 1));
-    return (log2 - 11) * 8 + (uint32_t)((bytes - 1) >> (log2 - 3));
+    size_t log2 = 63u ^ (unsigned)__builtin_clzll((unsigned long long)(bytes - 1));
+    return (log2 - 11) * 8 + ((bytes - 1) >> (log2 - 3));
 }
 
 /* The inverse of ferryi_pool_class_bytes, for a class that is not exact. */
@@ -186,6 +189,11 @@ void ferryi_pool_ask_pending(ferry_pool *pool);
 bool ferryi_pool_wait_pending(ferry_pool *pool);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
+
+/* -- pool.c -- */
+
+/* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as in "take memory from". */
+ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what);
 
 /* -- statistics.c -- */
 

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "src/device/stream.h"
 #include "src/pool/magazine.h"
 
 #define PASSES 100 /* up the ladder of a take that finds no memory, while memory comes and goes */
@@ -301,6 +302,52 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, fer
     return FERRY_OK;
 }
 
+/* Where the thread has no block at hand, or the arguments are wrong. */
+FERRYI_COLD static ferry_status
+take_public(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    void *pointer;
+    if (!pool || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
+    ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
+    if (status != FERRY_OK)
+        return status;
+    return take_slowly(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
+}
+
+static inline ferry_status
+hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
+{
+    (void)pool;
+#ifdef FERRYI_DEBUG_CHECKS
+    scribble(pool, block);
+#endif
+    *out = block;
+    return FERRY_OK;
+}
+
+/* Apart, so that the host's hits need not make room for what only streams do. */
+static __attribute__((noinline)) ferry_status
+take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
+    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream)) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_public(pool, bytes, stream, out);
+    return hand_over(pool, block, out);
+}
+
+ferry_status
+ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    if (stream)
+        return take_on_stream(pool, bytes, stream, out);
+    ferry_block *block = pool && out ? ferryi_cache_take(pool, bytes, NULL) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_public(pool, bytes, NULL, out);
+    return hand_over(pool, block, out);
+}
+
 ferry_status
 ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
 {
@@ -309,10 +356,6 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
     ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane) : NULL;
     if (__builtin_expect(!block, 0))
         return take_slowly(pool, bytes, align, lane, out, out_pointer);
-#ifdef FERRYI_DEBUG_CHECKS
-    scribble(pool, block);
-#endif
-    *out = block;
     *out_pointer = block->pointer;
-    return FERRY_OK;
+    return hand_over(pool, block, out);
 }

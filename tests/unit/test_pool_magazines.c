@@ -384,7 +384,6 @@ test_more_pools_than_a_thread_finds_at_once(void **state)
 
 struct rush {
     struct fixture fixture;
-    bool own_fences; /* as on a system without one for all threads */
     atomic_uint running;
     atomic_ulong wrong;
 };
@@ -412,8 +411,6 @@ rush_run(void *user)
 {
     struct rush *rush = user;
     rush_once(rush, 0);
-    if (rush->own_fences)
-        ferryi_cache_of(rush->fixture.pool)->cheap_fence = false;
     for (int i = 1; i < HITS; i++)
         rush_once(rush, i);
     atomic_fetch_sub(&rush->running, 1);
@@ -421,14 +418,13 @@ rush_run(void *user)
 }
 
 static void
-rush_test(bool own_fences)
+rush_test(void)
 {
     pthread_t threads[HIT_THREADS];
     struct rush *rush = calloc(1, sizeof(*rush));
     assert_non_null(rush);
     fixture_open(&rush->fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
     rush->fixture.crowded = true;
-    rush->own_fences = own_fences;
     rush->running = HIT_THREADS;
     for (size_t i = 0; i < HIT_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, rush_run, rush), 0);
@@ -452,14 +448,17 @@ static void
 test_hits_go_on_while_the_pool_is_looked_at(void **state)
 {
     (void)state;
-    rush_test(false);
+    rush_test();
 }
 
 static void
-test_the_same_with_fences_of_ones_own(void **state)
+test_the_same_without_a_fence_for_all_threads(void **state)
 {
     (void)state;
-    rush_test(true);
+    bool lockless = ferryi_caches_are_lockless;
+    ferryi_caches_are_lockless = false;
+    rush_test();
+    ferryi_caches_are_lockless = lockless;
 }
 
 int
@@ -482,7 +481,7 @@ main(void)
         cmocka_unit_test(test_a_thread_forgets_the_pools_that_are_gone),
         cmocka_unit_test(test_more_pools_than_a_thread_finds_at_once),
         cmocka_unit_test(test_hits_go_on_while_the_pool_is_looked_at),
-        cmocka_unit_test(test_the_same_with_fences_of_ones_own),
+        cmocka_unit_test(test_the_same_without_a_fence_for_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
