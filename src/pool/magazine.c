@@ -13,6 +13,24 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
     ferryi_block_put(pool, entry->block, entry->stamp, entry->since);
 }
 
+static void
+count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+{
+    uint64_t takes = class->takes, gives = class->gives;
+    if ((takes | gives) == 0)
+        return;
+    size_t bytes = ferryi_pool_bytes_of_class(list);
+    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
+    pool->hits += takes;
+    pool->gives += gives;
+    pool->live_blocks += takes - gives;
+    bin->takes += takes;
+    bin->hits += takes;
+    bin->live_blocks += takes - gives;
+    bin->live_bytes += (takes - gives) * bytes;
+    class->takes = class->gives = 0;
+}
+
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
 static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
@@ -36,8 +54,9 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 }
 
 static uint32_t
-empty_depot(ferry_pool *pool, struct ferryi_pool_class *class)
+empty_depot(ferry_pool *pool, uint32_t list)
 {
+    struct ferryi_pool_class *class = &pool->classes[list];
     uint32_t count = 0;
     while (class->depot) {
         struct ferryi_magazine *magazine = class->depot;
@@ -49,8 +68,9 @@ empty_depot(ferry_pool *pool, struct ferryi_pool_class *class)
 }
 
 static uint32_t
-empty_class(ferry_pool *pool, struct ferryi_cache_class *class)
+empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
+    struct ferryi_cache_class *class = &cache->classes[list];
     return empty_magazine(pool, class->spare) + empty_magazine(pool, class->loaded);
 }
 
@@ -58,70 +78,23 @@ empty_class(ferry_pool *pool, struct ferryi_cache_class *class)
 static void
 count_live(ferry_pool *pool, struct ferryi_cache *cache)
 {
-    pool->peak_live_bytes = pool->peak_live_bytes > pool->live_bytes + cache->live_peak ? pool->peak_live_bytes
-                                                                                        : pool->live_bytes + cache->live_peak;
-    pool->live_bytes += cache->live;
-    cache->live = cache->live_peak = 0;
-}
-
-static void
-set_clock(struct ferryi_cache *cache)
-{
-    uint64_t now = ferryi_now_ns();
-    cache->now = (now > cache->now ? now : cache->now) | 1;
-}
-
-bool
-ferryi_cache_look_at_clock(const ferry_pool *pool)
-{
-    struct ferryi_cache *cache = ferryi_cache_find(pool);
-    if (!cache || cache->now % FERRYI_CACHE_TIME_EVERY != 0)
-        return false;
-    set_clock(cache);
-    return true;
-}
-
-/* Its thread is here anyway. */
-static void
-visit(ferry_pool *pool, struct ferryi_cache *cache)
-{
-    count_live(pool, cache);
-    set_clock(cache);
-}
-
-static void
-count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
-{
-    size_t bytes = ferryi_pool_bytes_of_class(list);
-    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
-    pool->hits += class->takes;
-    pool->gives += class->gives;
-    pool->live_blocks += class->takes - class->gives;
-    bin->takes += class->takes;
-    bin->hits += class->takes;
-    bin->live_blocks += class->takes - class->gives;
-    bin->live_bytes += (class->takes - class->gives) * bytes;
-    class->takes = class->gives = 0;
-}
-
-static void
-count_cache(ferry_pool *pool, struct ferryi_cache *cache)
-{
-    count_live(pool, cache);
-    pool->requested_bytes += cache->requested;
-    cache->requested = 0;
-    for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
-        if (cache->classes[i].takes | cache->classes[i].gives)
-            count_class(pool, &cache->classes[i], i);
+    int64_t peak = pool->live_bytes + cache->peak;
+    if (peak > pool->peak_live_bytes)
+        pool->peak_live_bytes = peak;
+    pool->live_bytes = peak - cache->below_peak;
+    cache->peak = cache->below_peak = 0;
 }
 
 void
 ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 {
-    count_cache(pool, cache);
+    count_live(pool, cache);
+    pool->requested_bytes += cache->requested;
+    cache->requested = 0;
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
         struct ferryi_cache_class *class = &cache->classes[i];
-        empty_class(pool, class);
+        count_class(pool, class, i);
+        empty_class(pool, cache, i);
         store_empty(pool, class->loaded);
         store_empty(pool, class->spare);
         class->loaded = class->spare = &ferryi_no_magazine;
@@ -132,7 +105,7 @@ void
 ferryi_magazines_empty_locked(ferry_pool *pool)
 {
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
-        empty_depot(pool, &pool->classes[i]);
+        empty_depot(pool, i);
     ferryi_caches_lock_out(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
         ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
@@ -163,7 +136,7 @@ ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
     } else if (!alone) {
         ferryi_caches_lock_out(pool);
         for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
-            count += empty_class(pool, &FERRYI_CACHE_OF(link)->classes[list]);
+            count += empty_class(pool, FERRYI_CACHE_OF(link), list);
         ferryi_caches_let_in(pool);
         uint32_t enough = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
         class->grow_first = count < enough ? enough - count : 0;
@@ -182,26 +155,49 @@ ferryi_magazines_free(ferry_pool *pool)
     }
 }
 
+static void
+set_clock(struct ferryi_cache *cache)
+{
+    uint64_t now = ferryi_now_ns();
+    cache->now = (now > cache->now ? now : cache->now) | 1;
+}
+
+bool
+ferryi_cache_look_at_clock(const ferry_pool *pool)
+{
+    struct ferryi_cache *cache = ferryi_cache_find(pool);
+    if (!cache || cache->now % FERRYI_CACHE_TIME_EVERY != 0)
+        return false;
+    set_clock(cache);
+    return true;
+}
+
 /* -- taking ----------------------------------------------------------------------------------------- */
 
-/* The newest entry that the lane may use at once, out of the magazine; false when there is none. */
-static bool
-find_entry(const ferry_pool *pool, struct ferryi_magazine *magazine, const ferryi_lane *lane, struct ferryi_magazine_entry *out)
+/* The newest block that the lane may use at once, out of one of the two magazines; NULL when there is none. */
+static ferry_block *
+take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const struct ferryi_pool_request *request)
 {
+    const ferryi_order *order = pool->config.order;
+    struct ferryi_cache_class *class = &cache->classes[request->list];
+    struct ferryi_magazine *magazine = spare ? class->spare : class->loaded;
     for (size_t i = magazine->count; i-- > 0;) {
-        if (!ferryi_stamp_is_ordered(pool->config.order, lane, magazine->entries[i].stamp))
+        struct ferryi_magazine_entry entry = magazine->entries[i];
+        if (!ferryi_stamp_is_ordered(order, request->lane, entry.stamp))
             continue;
-        *out = magazine->entries[i];
         memmove(&magazine->entries[i], &magazine->entries[i + 1], (--magazine->count - i) * sizeof(magazine->entries[0]));
-        return true;
+        ferryi_cache_hand_out(cache, class, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
+                              request->lane);
+        return entry.block;
     }
-    return false;
+    return NULL;
 }
 
 /* A full magazine of the depot for an empty one. */
 static void
-fetch(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_pool_class *centre)
+fetch(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
 {
+    struct ferryi_pool_class *centre = &pool->classes[list];
     if (class->loaded->count + class->spare->count > 0 || !centre->depot)
         return;
     store_empty(pool, class->loaded);
@@ -212,26 +208,23 @@ fetch(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_pool_cla
 ferry_block *
 ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    struct ferryi_magazine_entry entry = {0};
     struct ferryi_cache *cache = ferryi_cache_make(pool);
     if (!cache)
         return NULL;
 
     ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_cache_class *class = &cache->classes[request->list];
-    struct ferryi_pool_class *centre = &pool->classes[request->list];
-    visit(pool, cache);
-    fetch(pool, class, centre);
-    if (find_entry(pool, class->loaded, request->lane, &entry) || find_entry(pool, class->spare, request->lane, &entry)) {
-        ferryi_stamp stamp = ferryi_stamp_is_done(pool->config.order, entry.stamp) ? 0 : entry.stamp;
-        ferryi_cache_hand_out(cache, class, entry.block, stamp, request->bytes, request->lane);
-    } else {
+    count_live(pool, cache);
+    fetch(pool, &cache->classes[request->list], request->list);
+    ferry_block *block = take_entry(pool, cache, false, request);
+    if (!block)
+        block = take_entry(pool, cache, true, request);
+    if (!block) {
         /* Other work than the lane's: in the lists they are found with what the lane must wait for. */
-        empty_depot(pool, centre);
-        empty_class(pool, class);
+        empty_depot(pool, request->list);
+        empty_class(pool, cache, request->list);
     }
     ferryi_mutex_unlock(&pool->mutex);
-    return entry.block;
+    return block;
 }
 
 /* -- giving ----------------------------------------------------------------------------------------- */
@@ -280,7 +273,8 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
 
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_cache_class *class = &cache->classes[block->list];
-    visit(pool, cache);
+    count_live(pool, cache);
+    set_clock(cache);
     bool given = make_room(pool, class, block->list);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);

@@ -25,10 +25,10 @@
 #include "src/pool/slab.h"
 
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_LARGE 8        /* entries used, for blocks that are allocations of their own */
+#define FERRYI_MAGAZINE_LARGE 16       /* entries used, for blocks that are allocations of their own */
 #define FERRYI_POOL_SMALL_CLASSES 80   /* those carved from slabs */
 #define FERRYI_CACHE_SLOTS 16          /* pools a thread finds at once; more share them */
-#define FERRYI_CACHE_TIME_EVERY 64     /* gives between two looks at the clock */
+#define FERRYI_CACHE_TIME_EVERY 256    /* gives between two looks at the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
@@ -51,7 +51,7 @@ struct ferryi_cache {
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     atomic_bool busy, wanted;
     uint64_t now;               /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be asked for */
-    int64_t live, live_peak;    /* bytes and the most of them, since the pool last counted */
+    int64_t peak, below_peak;   /* bytes that were live at most, and how many fewer are now, since the pool last counted */
     uint64_t requested;         /* bytes, likewise; wraps */
     struct ferryi_cache *next;  /* of the thread */
     struct ferryi_link in_pool;
@@ -138,9 +138,10 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *cla
 {
     class->takes++;
     cache->requested += bytes;
-    cache->live += (int64_t)block->bytes;
-    if (__builtin_expect(cache->live > cache->live_peak, 0))
-        cache->live_peak = cache->live;
+    if (__builtin_expect((cache->below_peak -= (int64_t)block->bytes) < 0, 0)) {
+        cache->peak -= cache->below_peak;
+        cache->below_peak = 0;
+    }
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
     if (__builtin_expect(block->stamp != stamp, 0))
@@ -160,7 +161,7 @@ ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, 
     magazine->entries[magazine->count++] = (struct ferryi_magazine_entry){block, stamp, cache->now++};
     class->gives++;
     cache->requested -= block->requested;
-    cache->live -= (int64_t)block->bytes;
+    cache->below_peak += (int64_t)block->bytes;
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_CACHED;
 #endif
@@ -174,9 +175,12 @@ ferryi_cache_swap(struct ferryi_cache_class *class)
     class->spare = loaded;
 }
 
-/* A block from this thread's magazines that the lane may use at once; NULL: take the long way. */
+/*
+ * A block from this thread's magazines that the lane may use at once; NULL: take the long way. `order` is the pool's; without it only a block that has no
+ * pending use is good.
+ */
 FERRYI_INLINE ferry_block *
-ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane)
+ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const ferryi_order *order)
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
@@ -192,9 +196,9 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane)
     size_t last = magazine->count - 1;
     const struct ferryi_magazine_entry *entry = &magazine->entries[last];
     ferryi_stamp stamp = entry->stamp;
-    if (stamp && ferryi_stamp_is_done(pool->config.order, stamp))
+    if (order && ferryi_stamp_is_done(order, stamp))
         stamp = 0;
-    if (__builtin_expect(stamp == 0 || ferryi_stamp_is_ordered(pool->config.order, lane, stamp), 1)) {
+    if (__builtin_expect(stamp == 0 || (order && ferryi_stamp_is_ordered(order, lane, stamp)), 1)) {
         magazine->count = last;
         block = entry->block;
         ferryi_cache_hand_out(cache, class, block, stamp, bytes, lane);

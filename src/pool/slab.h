@@ -133,7 +133,7 @@ ferryi_pool_class_of(size_t bytes)
     if (bytes <= 8 * FERRYI_POOL_ALIGN)
         return (bytes - 1) / FERRYI_POOL_ALIGN;
     /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth. */
-    size_t log2 = 63u ^ (unsigned)__builtin_clzll((unsigned long long)(bytes - 1));
+    size_t log2 = (size_t)63 ^ (size_t)__builtin_clzll((unsigned long long)(bytes - 1));
     return (log2 - 11) * 8 + ((bytes - 1) >> (log2 - 3));
 }
 

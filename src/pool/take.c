@@ -331,9 +331,19 @@ static __attribute__((noinline)) ferry_status
 take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
     bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
-    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream)) : NULL;
+    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream), pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, stream, out);
+    return hand_over(pool, block, out);
+}
+
+/* A block whose last use is perhaps done by now. */
+static __attribute__((noinline)) ferry_status
+take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
+{
+    ferry_block *block = pool && out && pool->config.order ? ferryi_cache_take(pool, bytes, NULL, pool->config.order) : NULL;
+    if (!block)
+        return take_public(pool, bytes, NULL, out);
     return hand_over(pool, block, out);
 }
 
@@ -342,9 +352,9 @@ ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_bloc
 {
     if (stream)
         return take_on_stream(pool, bytes, stream, out);
-    ferry_block *block = pool && out ? ferryi_cache_take(pool, bytes, NULL) : NULL;
+    ferry_block *block = __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
     if (__builtin_expect(!block, 0))
-        return take_public(pool, bytes, NULL, out);
+        return take_without_stream(pool, bytes, out);
     return hand_over(pool, block, out);
 }
 
@@ -353,7 +363,7 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
 {
     assert(pool && out && out_pointer);
     assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
-    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane) : NULL;
+    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane, pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
         return take_slowly(pool, bytes, align, lane, out, out_pointer);
     *out_pointer = block->pointer;
