@@ -371,13 +371,22 @@ struct ring {
     size_t count;
 };
 
+/* The other side is about to come, if it runs at all. */
+static void
+wait_a_little(unsigned *spins)
+{
+    if (++*spins % 256 == 0)
+        sched_yield();
+}
+
 static void *
 give_handed(void *argument)
 {
     struct ring *ring = argument;
+    unsigned spins = 0;
     for (size_t i = 0; i < ring->count; i++) {
         while (atomic_load_explicit(&ring->filled, memory_order_acquire) == i)
-            sched_yield();
+            wait_a_little(&spins);
         void *block = ring->blocks[i % RING];
         atomic_store_explicit(&ring->emptied, i + 1, memory_order_release);
         ring->ok = (ring->is_pool ? pool_give(block) : peer_give(block)) && ring->ok;
@@ -401,10 +410,11 @@ time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t
         free(ring);
         return false;
     }
+    unsigned spins = 0;
     double begun = bench_now_ns();
     for (size_t i = 0; i < count; i++) {
         while (i - atomic_load_explicit(&ring->emptied, memory_order_acquire) == RING)
-            sched_yield();
+            wait_a_little(&spins);
         void *block = is_pool ? (void *)pool_take(subject, bytes) : (void *)peer_take(subject, bytes);
         if (!block)
             abort();
