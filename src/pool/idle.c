@@ -109,6 +109,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
+    block->label = NULL;
     pool->gives++;
     pool->live_blocks--;
     pool->live_bytes -= (int64_t)block->bytes;

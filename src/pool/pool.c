@@ -72,9 +72,11 @@ ferryi_pool_destroy(ferry_pool **pool_address)
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));
 #endif
-    if (pool->live_blocks > 0)
+    if (pool->live_blocks > 0) {
+        ferryi_pool_report_leaks(pool);
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
                    pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
+    }
     free_slabs(pool);
     ferryi_slab_records_free(pool);
     ferryi_magazines_free(pool);

@@ -69,6 +69,7 @@ struct ferry_block {
     uint16_t list;              /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
     uint16_t state;             /* live or idle: checked at release */
     struct ferryi_slab *slab;   /* the allocation it lies in */
+    const char *label;          /* of the holder; borrowed */
     struct ferryi_link in_idle; /* while idle: in a list of its class */
 };
 

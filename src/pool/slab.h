@@ -34,6 +34,9 @@ enum ferryi_block_state {
     FERRYI_BLOCK_CACHED = 4 /* in a magazine; only a checked build says so, elsewhere it still looks live */
 };
 
+/* What saved a take that found no memory. */
+enum ferryi_rung { FERRYI_RUNG_REUSE, FERRYI_RUNG_TRIM, FERRYI_RUNG_WAIT, FERRYI_RUNG_CALLBACK, FERRYI_RUNGS };
+
 struct ferryi_slab {
     struct ferryi_link in_pool;  /* all slabs that have memory or a live block; or the retired ones of the class */
     struct ferryi_link in_room;  /* of the class: slabs with room; oneself when it has none */
@@ -77,6 +80,9 @@ struct ferry_pool {
     uint64_t failed_takes, hits, misses, gives;
     uint64_t device_allocations, device_frees;
     uint64_t trims, evictions, waits;
+    uint64_t shortages, saved[FERRYI_RUNGS];
+    ferry_pool_shortage *on_shortage;
+    void *on_shortage_user;
     ferry_pool_bin bins[FERRY_POOL_BIN_COUNT]; /* all but the cached counts */
 };
 
@@ -179,8 +185,8 @@ void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* As ferryi_pool_trim, but stops when `want_bytes` were given back. */
-size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes);
+/* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at `until_ns` or before. */
+size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns);
 /* Ask the driver about the oldest pending blocks of a list; true when one is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Ask the driver about all pending blocks. */
@@ -194,6 +200,11 @@ void ferryi_pool_settle(ferry_pool *pool);
 
 /* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as in "take memory from". */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what);
+
+/* -- walk.c -- */
+
+/* Name the blocks that are held, in the log. */
+void ferryi_pool_report_leaks(ferry_pool *pool);
 
 /* -- statistics.c -- */
 

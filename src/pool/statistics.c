@@ -119,6 +119,11 @@ ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out)
     stats.trims = pool->trims;
     stats.evictions = pool->evictions;
     stats.waits = pool->waits;
+    stats.shortages = pool->shortages;
+    stats.saved_by_reuse = pool->saved[FERRYI_RUNG_REUSE];
+    stats.saved_by_trim = pool->saved[FERRYI_RUNG_TRIM];
+    stats.saved_by_wait = pool->saved[FERRYI_RUNG_WAIT];
+    stats.saved_by_callback = pool->saved[FERRYI_RUNG_CALLBACK];
     ferryi_mutex_unlock(&pool->mutex);
     *out = stats;
     return FERRY_OK;

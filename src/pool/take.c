@@ -141,7 +141,7 @@ step_trim_enough(ferry_pool *pool, const struct ferryi_pool_request *request)
     uint32_t slots;
     ferryi_pool_slab_layout(request->need, &bytes, &slots);
     ferryi_pool_ask_pending(pool);
-    return ferryi_pool_give_back(pool, 0, bytes) > 0;
+    return ferryi_pool_give_back(pool, 0, bytes, UINT64_MAX) > 0;
 }
 
 static bool
@@ -149,7 +149,7 @@ step_trim_all(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     (void)request;
     ferryi_magazines_empty(pool);
-    return ferryi_pool_give_back(pool, 0, SIZE_MAX) > 0;
+    return ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX) > 0;
 }
 
 static bool
@@ -169,18 +169,22 @@ step_single(ferry_pool *pool, const struct ferryi_pool_request *request)
 static const struct {
     bool (*step)(ferry_pool *pool, const struct ferryi_pool_request *request);
     bool single;
+    enum ferryi_rung rung;
 } ladder[] = {
-    {step_settle, false}, {step_trim_enough, false}, {step_trim_all, false}, {step_single, true},
-    {step_wait, false},   {step_trim_all, false},    {step_single, true},
+    {step_settle, false, FERRYI_RUNG_REUSE},  {step_trim_enough, false, FERRYI_RUNG_TRIM}, {step_trim_all, false, FERRYI_RUNG_TRIM},
+    {step_single, true, FERRYI_RUNG_TRIM},    {step_wait, false, FERRYI_RUNG_WAIT},        {step_trim_all, false, FERRYI_RUNG_WAIT},
+    {step_single, true, FERRYI_RUNG_WAIT},
 };
 
+/* *out_rung is the one that helped, when one did. */
 static ferry_status
-climb(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+climb(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out, enum ferryi_rung *out_rung)
 {
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; status == FERRY_ERROR_OUT_OF_MEMORY && i < sizeof(ladder) / sizeof(ladder[0]); i++) {
         if (!ladder[i].step(pool, request))
             continue;
+        *out_rung = ladder[i].rung;
         status = reuse(pool, request, out);
         if (status == FERRY_OK && !*out)
             status = grow(pool, request, ladder[i].single, out);
@@ -200,25 +204,70 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
+/* While other threads give back and take, a failed try proves nothing. */
+static ferry_status
+climb_again(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out, enum ferryi_rung *out_rung)
+{
+    uint64_t seen = 0;
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
+    has_moved(pool, &seen);
+    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES; pass++) {
+        status = climb(pool, request, out, out_rung);
+        if (!has_moved(pool, &seen))
+            break;
+    }
+    return status;
+}
+
+/* The last rung: the program makes room itself. */
+static bool
+ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    ferry_pool_shortage *callback = pool->on_shortage;
+    void *user = pool->on_shortage_user;
+    ferryi_mutex_unlock(&pool->mutex);
+    return callback && callback(pool, request->need, user);
+}
+
+static ferry_status
+overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+{
+    enum ferryi_rung rung = FERRYI_RUNG_REUSE, last;
+    ferry_status status = climb_again(pool, request, out, &rung);
+    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request); pass++) {
+        rung = FERRYI_RUNG_CALLBACK;
+        status = climb_again(pool, request, out, &last);
+    }
+
+    ferryi_mutex_lock(&pool->mutex);
+    pool->shortages++;
+    pool->saved[rung] += status == FERRY_OK;
+    ferryi_mutex_unlock(&pool->mutex);
+    return status;
+}
+
 static ferry_status
 obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
-    uint64_t seen = 0;
     ferry_status status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
         status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out)
         status = grow(pool, request, false, out);
+    return status == FERRY_ERROR_OUT_OF_MEMORY ? overcome_shortage(pool, request, out) : status;
+}
 
-    /* While other threads give back and take, a failed try proves nothing. */
-    if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        has_moved(pool, &seen);
-    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES; pass++) {
-        status = climb(pool, request, out);
-        if (!has_moved(pool, &seen))
-            break;
-    }
-    return status;
+ferry_status
+ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
+{
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "set what a pool calls when it runs short: pool is NULL");
+    ferryi_mutex_lock(&pool->mutex);
+    pool->on_shortage = callback;
+    pool->on_shortage_user = user;
+    ferryi_mutex_unlock(&pool->mutex);
+    return FERRY_OK;
 }
 
 /* -- the take -------------------------------------------------------------------------------------- */

@@ -420,6 +420,9 @@ test_shortage_waits_for_own_pending_memory(void **state)
     assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* waited for, not allocated anew */
     assert_int_equal(f.crank.host_waits, 2);
     assert_int_equal(f.fixture.backend.allocations, 3);
+    ferry_pool_stats stats = statistics(&f.fixture);
+    assert_int_equal(stats.shortages, 3);
+    assert_int_equal(stats.saved_by_wait, 2);
     ferryi_pool_give(big, 0);
     ferryi_pool_give(b, 0);
     order_close(&f);
