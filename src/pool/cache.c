@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/pool/magazine.h"
 
@@ -152,9 +153,10 @@ free_orphans(struct ferryi_thread_caches *caches)
 static struct ferryi_cache *
 cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
 {
-    struct ferryi_cache *cache = calloc(1, sizeof(*cache));
+    struct ferryi_cache *cache = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*cache));
     if (!cache)
         return NULL;
+    memset(cache, 0, sizeof(*cache));
     atomic_store(&cache->pool, pool);
     for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
         cache->classes[i].loaded = cache->classes[i].spare = &ferryi_no_magazine;

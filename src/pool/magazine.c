@@ -278,7 +278,7 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
     bool given = make_room(pool, class, block->list);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);
-        fresh = malloc(sizeof(*fresh));
+        fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
         ferryi_mutex_lock(&pool->mutex);
         store_empty(pool, fresh);
         given = make_room(pool, class, block->list);

@@ -24,6 +24,7 @@
 
 #include "src/pool/slab.h"
 
+#define FERRYI_CACHE_LINE 64
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_LARGE 16       /* entries used, for blocks that are allocations of their own */
 #define FERRYI_POOL_SMALL_CLASSES 80   /* those carved from slabs */
@@ -36,8 +37,9 @@ struct ferryi_magazine_entry {
     uint64_t since;     /* when it came, of ferryi_now_ns(): a little early, and rising with every give */
 };
 
+/* On cache lines of its own, as caches are: neighbours are other threads'. */
 struct ferryi_magazine {
-    struct ferryi_magazine *next; /* in the depot */
+    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
     size_t count, capacity;
     struct ferryi_magazine_entry entries[FERRYI_MAGAZINE_ENTRIES];
 };
@@ -48,7 +50,7 @@ struct ferryi_cache_class {
 };
 
 struct ferryi_cache {
-    _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
+    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     atomic_bool busy, wanted;
     uint64_t now;               /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be asked for */
     int64_t peak, below_peak;   /* bytes that were live at most, and how many fewer are now, since the pool last counted */
