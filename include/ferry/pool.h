@@ -2,6 +2,7 @@
 #ifndef FERRY_POOL_H
 #define FERRY_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,8 +60,31 @@ typedef struct ferry_pool_stats {
     uint64_t trims, evictions, waits;
     double fragmentation;       /**< 1 - largest free / total free, of cached bytes; 0 when nothing is cached */
     ferry_pool_bin bins[FERRY_POOL_BIN_COUNT];
-    uint64_t reserved[8];
+    uint64_t shortages;         /**< takes for which there was no memory at first; each was saved by one of the next, or failed */
+    uint64_t saved_by_reuse;    /**< memory came back meanwhile */
+    uint64_t saved_by_trim;     /**< idle memory of other sizes was given back */
+    uint64_t saved_by_wait;     /**< queued work that used idle memory was waited for */
+    uint64_t saved_by_callback; /**< the program made room */
+    uint64_t reserved[3];
 } ferry_pool_stats;
+
+/** A block as ferry_pool_walk() tells of it. */
+typedef struct ferry_block_info {
+    void *pointer;
+    size_t bytes;
+    size_t requested_bytes; /**< of its holder; 0 when it is idle */
+    const char *label;      /**< of its holder, or NULL */
+    bool is_held;
+} ferry_block_info;
+
+/** Visits one block; false ends the walk. */
+typedef bool ferry_block_visit(const ferry_block_info *block, void *user);
+
+/**
+ * Makes room when a take finds no memory: gives blocks back, trims, destroys buffers. It must not take from the pool.
+ * @return true when it made some: the take is tried again, and asks again when that was not enough
+ */
+typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *user);
 
 /**
  * The pool of a place and kind; created at the first call, owned by the context. DEFAULT is PAGEABLE at place 0
@@ -99,6 +123,31 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_statistics(ferry_pool *pool, f
  * that queued work still uses stays. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
  */
 FERRY_API ferry_status ferry_pool_trim(ferry_pool *pool, size_t keep_bytes);
+/**
+ * Give memory back to the device that has been idle for at least `age_ms` milliseconds, the oldest first. A thread tells
+ * the age of what it gave back from its own last looks at the clock, one in 256 gives: it may be thought older than it is.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ */
+FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
+
+/**
+ * Call `callback` (NULL: nobody) with `user` when a take would fail for want of memory. It is called on the taking thread, with no lock
+ * held, by several threads at once when several run short.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user);
+
+/**
+ * Visit every block that was ever carved out and whose memory is still there, held or idle, as all were at one moment.
+ * `visit` runs with no lock held. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user);
+
+/**
+ * Name a held block for walks and for the report of leaks. The text is borrowed until the block is given back; NULL takes it off.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: the holder's.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_block_label(ferry_block *block, const char *label);
 
 FERRY_END_DECLS
 

@@ -125,6 +125,12 @@ bool ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t dea
 /* Threads block all signals: the program's handlers run on its own threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), void *argument);
 void ferryi_thread_join(ferryi_thread thread);
+/*
+ * A full fence in every running thread of the process, from this one: pairs with a compiler fence in code that runs often. False from
+ * prepare, which must come first: the system has none, and both sides need fences of their own.
+ */
+bool ferryi_fence_all_prepare(void);
+void ferryi_fence_all(void);
 
 /* -- shared libraries (library.c) ------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/base.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -60,4 +61,21 @@ ferryi_thread_id(void)
     if (id == 0)
         id = (uint64_t)syscall(SYS_gettid);
     return id;
+}
+
+/* Of <linux/membarrier.h>, which not every C library's headers come with. */
+enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_EXPEDITED = 1 << 4 };
+
+bool
+ferryi_fence_all_prepare(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
+}
+
+void
+ferryi_fence_all(void)
+{
+    long result = syscall(SYS_membarrier, MEMBARRIER_EXPEDITED, 0, 0);
+    assert(result == 0);
+    (void)result;
 }

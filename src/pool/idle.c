@@ -4,6 +4,7 @@
 #include "src/pool/slab.h"
 
 #define LOOK 8 /* idle blocks looked at from each end of a list */
+#define LOOK_BACK 64
 
 /* Blocks of a class are all of one size; among the exact ones, a block may be as much larger as a class would make it. */
 static bool
@@ -35,7 +36,7 @@ pick(ferry_pool *pool, ferry_block *block)
     ferryi_link_remove(&block->in_idle);
     block->state = FERRYI_BLOCK_MOVING;
     if (slab->live++ == 0)
-        ferryi_link_remove(&slab->in_empty);
+        ferryi_slab_begin_use(slab);
     pool->classes[slab->list].cached--;
     pool->cached_bytes -= block->bytes;
     return block;
@@ -84,12 +85,14 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->lane_number = request->lane ? (uint16_t)request->lane->number : 0;
+    block->list = request->padded || !block->pointer ? FERRYI_POOL_NO_LIST : (uint16_t)request->list;
     if (ferryi_stamp_is_done(pool->config.order, block->stamp))
         block->stamp = 0;
 
     pool->live_blocks++;
-    pool->live_bytes += block->bytes;
-    pool->peak_live_bytes = ferryi_max_size(pool->peak_live_bytes, pool->live_bytes);
+    pool->live_bytes += (int64_t)block->bytes;
+    if (pool->live_bytes > pool->peak_live_bytes)
+        pool->peak_live_bytes = pool->live_bytes;
     pool->requested_bytes += block->requested;
     pool->hits += hit;
     pool->misses += !hit;
@@ -106,16 +109,27 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
+    block->label = NULL;
     pool->gives++;
     pool->live_blocks--;
-    pool->live_bytes -= block->bytes;
+    pool->live_bytes -= (int64_t)block->bytes;
     pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
 }
 
+/* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */
+static void
+append_empty(ferry_pool *pool, struct ferryi_slab *slab)
+{
+    struct ferryi_link *after = pool->empties.prev;
+    for (unsigned i = 0; i < LOOK_BACK && after != &pool->empties && FERRYI_SLAB_OF(after, in_empty)->idle_since > slab->idle_since; i++)
+        after = after->prev;
+    ferryi_link_append(after->next, &slab->in_empty);
+}
+
 void
-ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
+ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since)
 {
     struct ferryi_slab *slab = block->slab;
     struct ferryi_pool_class *class = &pool->classes[slab->list];
@@ -126,8 +140,9 @@ ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
     block->stamp = stamp;
     block->state = FERRYI_BLOCK_IDLE;
     ferryi_link_append(stamp == 0 ? &class->ready : &class->pending, &block->in_idle);
+    slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
     if (--slab->live == 0)
-        ferryi_link_append(&pool->empties, &slab->in_empty);
+        append_empty(pool, slab);
     class->cached++;
     pool->cached_bytes += block->bytes;
 }

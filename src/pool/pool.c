@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "src/device/stream.h"
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 /* -- create and destroy ---------------------------------------------------------------------------- */
 
@@ -14,6 +14,7 @@ lists_init(ferry_pool *pool)
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->retired_single);
+    ferryi_link_init(&pool->caches);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++) {
         ferryi_link_init(&pool->classes[i].ready);
         ferryi_link_init(&pool->classes[i].pending);
@@ -21,6 +22,8 @@ lists_init(ferry_pool *pool)
         ferryi_link_init(&pool->classes[i].retired);
     }
 }
+
+static _Atomic unsigned next_slot;
 
 ferry_status
 ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
@@ -39,6 +42,7 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
         pool->config.backend.align = FERRYI_POOL_ALIGN;
     assert(ferryi_is_power_of_two(pool->config.backend.align) && pool->config.backend.align >= FERRYI_POOL_ALIGN);
     lists_init(pool);
+    pool->slot = atomic_fetch_add(&next_slot, 1) % FERRYI_CACHE_SLOTS;
     ferryi_mutex_init(&pool->mutex);
     ferryi_cond_init(&pool->settled);
     *out = pool;
@@ -64,14 +68,18 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     if (!pool)
         return;
     *pool_address = NULL;
+    ferryi_caches_detach(pool);
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));
 #endif
-    if (pool->live_blocks > 0)
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %zu bytes are still held, and freed now",
-                   pool->name, (unsigned long long)pool->live_blocks, pool->live_bytes);
+    if (pool->live_blocks > 0) {
+        ferryi_pool_report_leaks(pool);
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
+                   pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
+    }
     free_slabs(pool);
     ferryi_slab_records_free(pool);
+    ferryi_magazines_free(pool);
     ferryi_cond_destroy(&pool->settled);
     ferryi_mutex_destroy(&pool->mutex);
     free(pool->name);
@@ -86,34 +94,21 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give ------------------------------------------------------------------------------------------ */
 
-/*
- * Does `stamp` leave out what was pending when the holder took the block? The lane it was taken on is ordered after that, and so are its later uses; another
- * lane need not be.
- */
-static bool
-leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_stamp stamp)
-{
-    unsigned number = ferryi_stamp_number(stamp);
-    if (ferryi_stamp_is_done(pool->config.order, block->stamp))
-        return false;
-    return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
-}
-
 /* A moving block becomes idle; the memory of one of zero bytes is none, so only its record is kept. */
 static void
 put_back(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 {
     struct ferryi_slab *slab = block->slab;
-    ferryi_block_put(pool, block, stamp);
+    ferryi_block_put(pool, block, stamp, ferryi_now_ns());
     if (slab->bytes == 0) {
         ferryi_slab_detach(pool, slab);
         ferryi_slab_retire(pool, slab);
     }
 }
 
-/* False when the block is not live. */
+/* Without magazines. False when the block is not live. */
 static bool
-give_block(ferry_block *block, ferryi_stamp stamp)
+give_to_centre(ferry_block *block, ferryi_stamp stamp)
 {
     ferry_pool *pool = block->pool;
 
@@ -121,7 +116,7 @@ give_block(ferry_block *block, ferryi_stamp stamp)
     bool live = block->state == FERRYI_BLOCK_LIVE;
     if (live) {
         ferryi_block_uncommit(pool, block);
-        bool join = leaves_out(pool, block, stamp);
+        bool join = ferryi_block_leaves_out(pool, block, stamp);
         if (join && stamp == 0) {
             stamp = block->stamp;
         } else if (join) {
@@ -135,6 +130,22 @@ give_block(ferry_block *block, ferryi_stamp stamp)
     return live;
 }
 
+FERRYI_COLD static bool
+give_slowly(ferry_block *block, ferryi_stamp stamp)
+{
+    if (ferryi_cache_look_at_clock(block->pool) && ferryi_cache_give(block, stamp))
+        return true;
+    bool plain = block->state == FERRYI_BLOCK_LIVE && block->list < FERRYI_POOL_CLASSES && !ferryi_block_leaves_out(block->pool, block, stamp);
+    return (plain && ferryi_cache_give_slowly(block, stamp)) || give_to_centre(block, stamp);
+}
+
+/* False when the block is not live. */
+FERRYI_INLINE bool
+give_block(ferry_block *block, ferryi_stamp stamp)
+{
+    return __builtin_expect(ferryi_cache_give(block, stamp), 1) || give_slowly(block, stamp);
+}
+
 void
 ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
 {
@@ -145,24 +156,12 @@ ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
 
 /* -- the public calls ------------------------------------------------------------------------------ */
 
-static ferry_status
-check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
+ferry_status
+ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
     if (stream && ferryi_stream_context(stream) != pool->config.context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name);
     return FERRY_OK;
-}
-
-ferry_status
-ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
-{
-    void *pointer;
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
-    ferry_status status = check_stream(pool, stream, "take memory from");
-    if (status != FERRY_OK)
-        return status;
-    return ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
 }
 
 void *
@@ -192,8 +191,8 @@ note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_stamp *out)
     return FERRY_OK;
 }
 
-ferry_status
-ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+FERRYI_COLD static ferry_status
+give_public(ferry_block **block_address, ferry_stream *stream)
 {
     if (!block_address)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give a block back: block is NULL");
@@ -202,14 +201,46 @@ ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
         return FERRY_OK;
 
     ferryi_stamp stamp;
-    ferry_status status = check_stream(block->pool, stream, "give a block back to");
+    ferry_status status = ferryi_pool_check_stream(block->pool, stream, "give a block back to");
     if (status == FERRY_OK)
         status = note_use(block->pool, stream, &stamp);
     if (status != FERRY_OK)
         return status;
-    if (!give_block(block, stamp))
+    if (!give_slowly(block, stamp))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
                            (void *)block, block->bytes, block->pool->name);
+    *block_address = NULL;
+    return FERRY_OK;
+}
+
+/* A use that can be noted with two stores, of a stream of the block's context. */
+FERRYI_INLINE bool
+is_simple_use(const ferry_block *block, ferry_stream *stream)
+{
+    if (ferryi_stream_context(stream) != block->pool->config.context)
+        return false;
+    ferryi_lane *lane = ferryi_stream_lane(stream);
+    return ferryi_lane_is_numbered(lane) && !atomic_load_explicit(&lane->retired, memory_order_acquire);
+}
+
+/* Apart, as for takes. */
+static __attribute__((noinline)) ferry_status
+give_on_stream(ferry_block **block_address, ferry_stream *stream)
+{
+    bool simple = block_address && *block_address && is_simple_use(*block_address, stream);
+    if (__builtin_expect(!simple || !ferryi_cache_give(*block_address, ferryi_lane_stamp(ferryi_stream_lane(stream))), 0))
+        return give_public(block_address, stream);
+    *block_address = NULL;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+{
+    if (stream)
+        return give_on_stream(block_address, stream);
+    if (__builtin_expect(!block_address || !*block_address || !ferryi_cache_give(*block_address, 0), 0))
+        return give_public(block_address, NULL);
     *block_address = NULL;
     return FERRY_OK;
 }

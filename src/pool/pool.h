@@ -12,6 +12,8 @@
  * for the stamp of another; a take for the host takes only blocks whose work is done, and before it asks the device for more
  * it asks whether pending ones are done by now.
  *
+ * What comes back goes into magazines of the thread, and out of them again without a lock (magazine.h).
+ *
  * The pool knows no buffers. Its mutex is a leaf: no driver call, allocation or callback under it. The memory comes from a backend of two functions, so that an
  * application can feed a pool from its own allocator.
  */
@@ -22,6 +24,7 @@
 #include "src/device/lane.h"
 
 #define FERRYI_POOL_ALIGN 256
+#define FERRYI_POOL_NO_LIST 160 /* one more than there are */
 
 /* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block and be called from any thread. A call that
  * fails has done nothing: memory that could not be freed is kept and cached. */
@@ -62,10 +65,12 @@ struct ferry_block {
     size_t requested;   /* of the holder */
     ferryi_stamp stamp; /* the last use before the present holder's, or 0 when it is known to be done */
     ferry_pool *pool;
-    struct ferryi_slab *slab;   /* the allocation it lies in */
-    struct ferryi_link in_idle; /* while idle: in a list of its class */
-    uint16_t state;             /* live or idle: checked at release */
     uint16_t lane_number;       /* of the lane it was taken on; 0: the host, or a lane without a number */
+    uint16_t list;              /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
+    uint16_t state;             /* live or idle: checked at release */
+    struct ferryi_slab *slab;   /* the allocation it lies in */
+    const char *label;          /* of the holder; borrowed */
+    struct ferryi_link in_idle; /* while idle: in a list of its class */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 #define BATCH 16        /* slabs detached at once */
 #define LOOK 8          /* pending blocks of a class asked about */
@@ -10,7 +10,7 @@
 
 /* Detach the slabs longest empty whose work is done, so far as the two bounds ask for. */
 static size_t
-detach_some(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, struct ferryi_slab *slabs[BATCH])
+detach_some(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns, struct ferryi_slab *slabs[BATCH])
 {
     size_t count = 0, found = 0;
     ferryi_mutex_lock(&pool->mutex);
@@ -18,7 +18,7 @@ detach_some(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, struct ferry
     for (; link != &pool->empties && count < BATCH && pool->cached_bytes > keep_bytes && found < want_bytes; link = next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
         next = link->next;
-        if (!ferryi_slab_is_done(pool, slab))
+        if (slab->idle_since > until_ns || !ferryi_slab_is_done(pool, slab))
             continue;
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
@@ -55,13 +55,13 @@ give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 size_t
-ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes)
+ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns)
 {
     size_t given = 0, count;
     bool refused = false;
     while (!refused && given < want_bytes) {
         struct ferryi_slab *slabs[BATCH];
-        count = detach_some(pool, keep_bytes, want_bytes - given, slabs);
+        count = detach_some(pool, keep_bytes, want_bytes - given, until_ns, slabs);
         if (count == 0)
             break;
         for (size_t i = 0; i < count; i++) {
@@ -82,7 +82,20 @@ size_t
 ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
     ferryi_pool_ask_pending(pool);
-    return ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX);
+    return ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+}
+
+ferry_status
+ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
+{
+    uint64_t age_ns, now = ferryi_now_ns();
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool of what is idle for %llu ms: pool is NULL", (unsigned long long)age_ms);
+    if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)
+        return FERRY_OK;
+    ferryi_pool_ask_pending(pool);
+    ferryi_pool_give_back(pool, 0, SIZE_MAX, now - age_ns);
+    return FERRY_OK;
 }
 
 /* -- pending work ---------------------------------------------------------------------------------- */
@@ -141,6 +154,7 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     struct pending_uses uses;
     bool won = true;
 
+    ferryi_magazines_empty(pool);
     /* A lane runs in order: when its oldest use is not done none is. Else the next round asks about the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
         gather_pending(pool, &uses);
@@ -160,6 +174,7 @@ ferryi_pool_wait_pending(ferry_pool *pool)
     struct pending_uses uses;
     uint64_t waits = 0;
 
+    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     for (unsigned n = 0; n < FERRYI_LANES; n++) {
         if (uses.newest[n] == 0)

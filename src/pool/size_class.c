@@ -20,24 +20,13 @@ size_t
 ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
 {
     assert(bytes > 0);
-    if (bytes <= LINEAR_CLASSES * STEP) {
-        size_t steps = (bytes + STEP - 1) / STEP;
-        *out_class = (uint32_t)steps - 1;
-        return steps * STEP;
-    }
     if (bytes > FERRYI_POOL_LARGEST) {
         size_t rounded;
         *out_class = FERRYI_POOL_EXACT;
         return ferryi_round_up(bytes, EXACT_ALIGN, &rounded) ? rounded : 0;
     }
-
-    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth. */
-    unsigned log2 = floor_log2(bytes - 1);
-    size_t base = (size_t)1 << log2;
-    size_t step = base / PER_DOUBLING;
-    size_t steps = (bytes - base + step - 1) / step;
-    *out_class = LINEAR_CLASSES + (log2 - LINEAR_LOG2) * PER_DOUBLING + (uint32_t)steps - 1;
-    return base + steps * step;
+    *out_class = (uint32_t)ferryi_pool_class_of(bytes);
+    return ferryi_pool_bytes_of_class(*out_class);
 }
 
 size_t
@@ -91,6 +80,7 @@ ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t backend_ali
         if (!ferryi_add_size(request->bytes, request->align - FERRYI_POOL_ALIGN, &padded))
             return false;
         need = ferryi_pool_class_bytes(padded, &size_class);
+        request->padded = true;
     }
     request->need = need;
     request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;

@@ -83,6 +83,7 @@ ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
     struct ferryi_pool_class *class = &pool->classes[slab->list];
 
     slab->carved = slab->live = 0;
+    slab->idle_since = ferryi_now_ns();
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     ferryi_link_append(&class->room, &slab->in_room);
@@ -106,6 +107,13 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     pool->cached_bytes -= slab->slots * slab->block_bytes;
 }
 
+void
+ferryi_slab_begin_use(struct ferryi_slab *slab)
+{
+    ferryi_link_remove(&slab->in_empty);
+    slab->idle_since = 0;
+}
+
 ferry_block *
 ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab)
 {
@@ -117,6 +125,7 @@ ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab)
         .pointer = slab->memory ? (char *)slab->memory + slot * slab->block_bytes : NULL,
         .bytes = slab->block_bytes,
         .pool = pool,
+        .list = FERRYI_POOL_NO_LIST,
         .slab = slab,
         .state = FERRYI_BLOCK_MOVING,
     };
@@ -124,7 +133,7 @@ ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab)
     if (slab->carved == slab->slots)
         ferryi_link_remove(&slab->in_room);
     if (slab->live++ == 0)
-        ferryi_link_remove(&slab->in_empty);
+        ferryi_slab_begin_use(slab);
     pool->classes[slab->list].cached--;
     pool->cached_bytes -= block->bytes;
     return block;

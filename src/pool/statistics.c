@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 size_t
 ferryi_pool_largest_free(const ferry_pool *pool)
@@ -21,7 +21,8 @@ void
 ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved)
 {
     ferryi_mutex_lock(&pool->mutex);
-    *out_live = pool->live_bytes;
+    ferryi_magazines_empty_locked(pool);
+    *out_live = (size_t)pool->live_bytes;
     *out_cached = pool->cached_bytes;
     *out_reserved = pool->reserved_bytes;
     ferryi_mutex_unlock(&pool->mutex);
@@ -91,9 +92,9 @@ count_takes(const ferry_pool *pool, ferry_pool_stats *stats)
     stats->misses = pool->misses;
     stats->hit_rate = succeeded > 0 ? (double)pool->hits / (double)succeeded : 0.0;
     stats->live_blocks = pool->live_blocks;
-    stats->live_bytes = pool->live_bytes;
+    stats->live_bytes = (uint64_t)pool->live_bytes;
     stats->requested_bytes = pool->requested_bytes;
-    stats->peak_live_bytes = pool->peak_live_bytes;
+    stats->peak_live_bytes = (uint64_t)pool->peak_live_bytes;
     for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++)
         stats->bins[i] = pool->bins[i];
 }
@@ -107,6 +108,7 @@ ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out)
     ferry_pool_stats stats = {0};
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_locked(pool);
     count_takes(pool, &stats);
     count_idle(pool, &stats);
     stats.reserved_bytes = pool->reserved_bytes;
@@ -117,6 +119,11 @@ ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out)
     stats.trims = pool->trims;
     stats.evictions = pool->evictions;
     stats.waits = pool->waits;
+    stats.shortages = pool->shortages;
+    stats.saved_by_reuse = pool->saved[FERRYI_RUNG_REUSE];
+    stats.saved_by_trim = pool->saved[FERRYI_RUNG_TRIM];
+    stats.saved_by_wait = pool->saved[FERRYI_RUNG_WAIT];
+    stats.saved_by_callback = pool->saved[FERRYI_RUNG_CALLBACK];
     ferryi_mutex_unlock(&pool->mutex);
     *out = stats;
     return FERRY_OK;
@@ -126,7 +133,8 @@ ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out)
 
 /* What the slabs say; to be compared with the pool's counts. */
 struct census {
-    size_t slabs, reserved, live_bytes, cached_bytes, requested;
+    size_t slabs, reserved, cached_bytes, requested;
+    int64_t live_bytes;
     uint64_t live_blocks, cached[FERRYI_POOL_CLASSES + 1];
     uint64_t idle; /* carved and idle */
 };
@@ -138,7 +146,7 @@ census_block(const struct ferryi_slab *slab, const ferry_block *block, struct ce
         return false;
     if (block->state == FERRYI_BLOCK_LIVE) {
         census->live_blocks++;
-        census->live_bytes += block->bytes;
+        census->live_bytes += (int64_t)block->bytes;
         census->requested += block->requested;
         return block->requested <= block->bytes && ferryi_link_is_alone(&block->in_idle);
     }
@@ -199,6 +207,7 @@ bool
 ferryi_pool_check(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_locked(pool);
     bool good = check_lists(pool) && pool->requesting_bytes == 0 && pool->backend_calls == 0 &&
                 pool->hits + pool->misses == pool->gives + pool->live_blocks;
     ferryi_mutex_unlock(&pool->mutex);

@@ -2,7 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/pool/slab.h"
+#include "src/device/stream.h"
+#include "src/pool/magazine.h"
 
 #define PASSES 100 /* up the ladder of a take that finds no memory, while memory comes and goes */
 
@@ -20,7 +21,7 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
         ferryi_block_commit(pool, block, request, true);
         *out = block;
     } else {
-        ferryi_block_put(pool, block, block->stamp);
+        ferryi_block_put(pool, block, block->stamp, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;
@@ -128,6 +129,7 @@ static bool
 step_settle(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     (void)request;
+    ferryi_magazines_empty(pool);
     ferryi_pool_settle(pool);
     return true;
 }
@@ -139,14 +141,15 @@ step_trim_enough(ferry_pool *pool, const struct ferryi_pool_request *request)
     uint32_t slots;
     ferryi_pool_slab_layout(request->need, &bytes, &slots);
     ferryi_pool_ask_pending(pool);
-    return ferryi_pool_give_back(pool, 0, bytes) > 0;
+    return ferryi_pool_give_back(pool, 0, bytes, UINT64_MAX) > 0;
 }
 
 static bool
 step_trim_all(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     (void)request;
-    return ferryi_pool_give_back(pool, 0, SIZE_MAX) > 0;
+    ferryi_magazines_empty(pool);
+    return ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX) > 0;
 }
 
 static bool
@@ -166,18 +169,22 @@ step_single(ferry_pool *pool, const struct ferryi_pool_request *request)
 static const struct {
     bool (*step)(ferry_pool *pool, const struct ferryi_pool_request *request);
     bool single;
+    enum ferryi_rung rung;
 } ladder[] = {
-    {step_settle, false}, {step_trim_enough, false}, {step_trim_all, false}, {step_single, true},
-    {step_wait, false},   {step_trim_all, false},    {step_single, true},
+    {step_settle, false, FERRYI_RUNG_REUSE},  {step_trim_enough, false, FERRYI_RUNG_TRIM}, {step_trim_all, false, FERRYI_RUNG_TRIM},
+    {step_single, true, FERRYI_RUNG_TRIM},    {step_wait, false, FERRYI_RUNG_WAIT},        {step_trim_all, false, FERRYI_RUNG_WAIT},
+    {step_single, true, FERRYI_RUNG_WAIT},
 };
 
+/* *out_rung is the one that helped, when one did. */
 static ferry_status
-climb(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+climb(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out, enum ferryi_rung *out_rung)
 {
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; status == FERRY_ERROR_OUT_OF_MEMORY && i < sizeof(ladder) / sizeof(ladder[0]); i++) {
         if (!ladder[i].step(pool, request))
             continue;
+        *out_rung = ladder[i].rung;
         status = reuse(pool, request, out);
         if (status == FERRY_OK && !*out)
             status = grow(pool, request, ladder[i].single, out);
@@ -197,23 +204,70 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
+/* While other threads give back and take, a failed try proves nothing. */
 static ferry_status
-obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+climb_again(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out, enum ferryi_rung *out_rung)
 {
     uint64_t seen = 0;
-    ferry_status status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out)
-        status = grow(pool, request, false, out);
-
-    /* While other threads give back and take, a failed try proves nothing. */
-    if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        has_moved(pool, &seen);
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
+    has_moved(pool, &seen);
     for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES; pass++) {
-        status = climb(pool, request, out);
+        status = climb(pool, request, out, out_rung);
         if (!has_moved(pool, &seen))
             break;
     }
     return status;
+}
+
+/* The last rung: the program makes room itself. */
+static bool
+ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    ferry_pool_shortage *callback = pool->on_shortage;
+    void *user = pool->on_shortage_user;
+    ferryi_mutex_unlock(&pool->mutex);
+    return callback && callback(pool, request->need, user);
+}
+
+static ferry_status
+overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+{
+    enum ferryi_rung rung = FERRYI_RUNG_REUSE, last;
+    ferry_status status = climb_again(pool, request, out, &rung);
+    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request); pass++) {
+        rung = FERRYI_RUNG_CALLBACK;
+        status = climb_again(pool, request, out, &last);
+    }
+
+    ferryi_mutex_lock(&pool->mutex);
+    pool->shortages++;
+    pool->saved[rung] += status == FERRY_OK;
+    ferryi_mutex_unlock(&pool->mutex);
+    return status;
+}
+
+static ferry_status
+obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+{
+    ferry_status status = reuse_or_ask(pool, request, out);
+    if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
+        status = reuse_or_ask(pool, request, out);
+    if (status == FERRY_OK && !*out)
+        status = grow(pool, request, false, out);
+    return status == FERRY_ERROR_OUT_OF_MEMORY ? overcome_shortage(pool, request, out) : status;
+}
+
+ferry_status
+ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
+{
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "set what a pool calls when it runs short: pool is NULL");
+    ferryi_mutex_lock(&pool->mutex);
+    pool->on_shortage = callback;
+    pool->on_shortage_user = user;
+    ferryi_mutex_unlock(&pool->mutex);
+    return FERRY_OK;
 }
 
 /* -- the take -------------------------------------------------------------------------------------- */
@@ -261,11 +315,20 @@ scribble(const ferry_pool *pool, const ferry_block *block)
 }
 #endif
 
-ferry_status
-ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+/* A planned request: from the depot or the thread's magazines, else from wherever there is memory. */
+static ferry_status
+take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
-    assert(pool && out && out_pointer);
-    assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
+    if (request->list < FERRYI_POOL_CLASSES && !request->padded) {
+        *out = ferryi_cache_take_slowly(pool, request);
+        request->recycled = true;
+    }
+    return *out ? FERRY_OK : obtain(pool, request, out);
+}
+
+FERRYI_COLD static ferry_status
+take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+{
     struct ferryi_pool_request request = {.bytes = bytes, .align = align, .lane = lane};
     ferry_block *block = NULL;
     ferry_status status;
@@ -275,7 +338,7 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
     else if (!ferryi_pool_request_plan(&request, pool->config.backend.align))
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     else
-        status = obtain(pool, &request, &block);
+        status = take_planned(pool, &request, &block);
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
@@ -286,4 +349,72 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane
     *out = block;
     *out_pointer = (void *)(((uintptr_t)block->pointer + align - 1) & ~(uintptr_t)(align - 1));
     return FERRY_OK;
+}
+
+/* Where the thread has no block at hand, or the arguments are wrong. */
+FERRYI_COLD static ferry_status
+take_public(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    void *pointer;
+    if (!pool || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
+    ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
+    if (status != FERRY_OK)
+        return status;
+    return take_slowly(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
+}
+
+static inline ferry_status
+hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
+{
+    (void)pool;
+#ifdef FERRYI_DEBUG_CHECKS
+    scribble(pool, block);
+#endif
+    *out = block;
+    return FERRY_OK;
+}
+
+/* Apart, so that the host's hits need not make room for what only streams do. */
+static __attribute__((noinline)) ferry_status
+take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
+    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream), pool->config.order) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_public(pool, bytes, stream, out);
+    return hand_over(pool, block, out);
+}
+
+/* A block whose last use is perhaps done by now. */
+static __attribute__((noinline)) ferry_status
+take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
+{
+    ferry_block *block = pool && out && pool->config.order ? ferryi_cache_take(pool, bytes, NULL, pool->config.order) : NULL;
+    if (!block)
+        return take_public(pool, bytes, NULL, out);
+    return hand_over(pool, block, out);
+}
+
+ferry_status
+ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+{
+    if (stream)
+        return take_on_stream(pool, bytes, stream, out);
+    ferry_block *block = __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_without_stream(pool, bytes, out);
+    return hand_over(pool, block, out);
+}
+
+ferry_status
+ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+{
+    assert(pool && out && out_pointer);
+    assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
+    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane, pool->config.order) : NULL;
+    if (__builtin_expect(!block, 0))
+        return take_slowly(pool, bytes, align, lane, out, out_pointer);
+    *out_pointer = block->pointer;
+    return hand_over(pool, block, out);
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_FREELIST_H
+#define BENCH_FREELIST_H
+
+/*
+ * What a pool hit is measured against: the simplest pool that is safe between threads, a list of idle blocks for each size class behind a mutex.
+ * It is inlined, keeps no counts and never gives anything back. Its classes are the same: eight per doubling.
+ */
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+enum { FREELIST_CLASSES = 8 * 64 };
+
+struct freelist_block {
+    struct freelist_block *next;
+    struct freelist_class *class;
+};
+
+struct freelist_class {
+    pthread_mutex_t mutex;
+    struct freelist_block *idle;
+};
+
+struct freelist {
+    struct freelist_class classes[FREELIST_CLASSES];
+};
+
+static inline struct freelist *
+freelist_open(void)
+{
+    struct freelist *list = calloc(1, sizeof(*list));
+    for (size_t i = 0; list && i < FREELIST_CLASSES; i++)
+        pthread_mutex_init(&list->classes[i].mutex, NULL);
+    return list;
+}
+
+static inline void
+freelist_close(struct freelist *list)
+{
+    for (size_t i = 0; list && i < FREELIST_CLASSES; i++) {
+        for (struct freelist_block *block = list->classes[i].idle, *next; block; block = next) {
+            next = block->next;
+            free(block);
+        }
+        pthread_mutex_destroy(&list->classes[i].mutex);
+    }
+    free(list);
+}
+
+/* For sizes above 8. */
+static inline size_t
+freelist_class_of(size_t bytes)
+{
+    size_t log2 = 63u ^ (unsigned)__builtin_clzll((unsigned long long)(bytes - 1));
+    return log2 * 8 + (((bytes - 1) >> (log2 - 3)) & 7);
+}
+
+/* Only the record: the memory is never touched, and a miss is not what is measured. NULL when there is no memory. */
+static inline struct freelist_block *
+freelist_take(struct freelist *list, size_t bytes)
+{
+    struct freelist_class *class = &list->classes[freelist_class_of(bytes)];
+    pthread_mutex_lock(&class->mutex);
+    struct freelist_block *block = class->idle;
+    if (block)
+        class->idle = block->next;
+    pthread_mutex_unlock(&class->mutex);
+    if (__builtin_expect(!block, 0)) {
+        block = malloc(sizeof(*block));
+        if (block)
+            block->class = class;
+    }
+    return block;
+}
+
+static inline void
+freelist_give(struct freelist_block *block)
+{
+    struct freelist_class *class = block->class;
+    pthread_mutex_lock(&class->mutex);
+    block->next = class->idle;
+    class->idle = block;
+    pthread_mutex_unlock(&class->mutex);
+}
+
+#endif

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What a pool hit costs: taking a block and giving it back, never touching its memory, against a free list behind a mutex.
+ *
+ * Pool and peer do the same in turns, in short rounds of one process, and medians are compared. A second thread sleeps meanwhile: a C library
+ * skips atomics in a process with one thread, and a program that uses a GPU never has only one.
+ *
+ * Cases are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse; "random" has `live` blocks, gives eight of
+ * them back, and takes eight. "mixed" sizes are log-uniform from 4 KiB, up to 64 MiB with 64 live and to 4 MiB with 1024.
+ */
+
+#include "bench.h"
+#include "freelist.h"
+#include "instructions.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/float.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+enum {
+    LIVE_MAX = 1024,
+    TURN = 8,        /* blocks given back and taken at once in random order */
+    SCRIPT = 4096,   /* random numbers that repeat */
+    ROUNDS = 21,
+    PAIRS = 20000,
+    TWO_THREAD_ROUNDS = 11,
+    TWO_THREAD_PAIRS = 400000,
+    RING = 256,
+    HANDED = 200000,
+    HOLES = 65536
+};
+
+struct pattern {
+    const char *name;
+    size_t bytes; /* 0: mixed */
+    size_t mixed_to;
+    size_t live;
+    bool random;
+};
+
+static const struct pattern patterns[] = {
+    {"4KiB/1/lifo", 4 * KIB, 0, 1, false},       {"4KiB/64/lifo", 4 * KIB, 0, 64, false},
+    {"4KiB/64/random", 4 * KIB, 0, 64, true},    {"4KiB/1024/lifo", 4 * KIB, 0, 1024, false},
+    {"4KiB/1024/random", 4 * KIB, 0, 1024, true},
+    {"64KiB/1/lifo", 64 * KIB, 0, 1, false},     {"64KiB/64/lifo", 64 * KIB, 0, 64, false},
+    {"64KiB/64/random", 64 * KIB, 0, 64, true},  {"64KiB/1024/lifo", 64 * KIB, 0, 1024, false},
+    {"64KiB/1024/random", 64 * KIB, 0, 1024, true},
+    {"1MiB/1/lifo", MIB, 0, 1, false},           {"1MiB/64/lifo", MIB, 0, 64, false},
+    {"1MiB/64/random", MIB, 0, 64, true},        {"1MiB/1024/lifo", MIB, 0, 1024, false},
+    {"1MiB/1024/random", MIB, 0, 1024, true},
+    {"16MiB/1/lifo", 16 * MIB, 0, 1, false},     {"16MiB/64/lifo", 16 * MIB, 0, 64, false},
+    {"16MiB/64/random", 16 * MIB, 0, 64, true},
+    {"64MiB/1/lifo", 64 * MIB, 0, 1, false},     {"64MiB/64/lifo", 64 * MIB, 0, 64, false},
+    {"64MiB/64/random", 64 * MIB, 0, 64, true},
+    {"mixed/64/random", 0, 64 * MIB, 64, true},  {"mixed/1024/random", 0, 4 * MIB, 1024, true},
+};
+
+enum { PATTERN_COUNT = sizeof(patterns) / sizeof(patterns[0]) };
+
+static const struct pattern *
+find_pattern(const char *name)
+{
+    for (size_t i = 0; i < PATTERN_COUNT; i++)
+        if (strcmp(patterns[i].name, name) == 0)
+            return &patterns[i];
+    return NULL;
+}
+
+/* -- scripts: what is done, worked out before the clock runs ----------------------------------------- */
+
+struct script {
+    size_t bytes[SCRIPT], slot[SCRIPT];
+};
+
+static void
+script_write(struct script *script, const struct pattern *pattern, uint64_t seed)
+{
+    for (size_t i = 0; i < SCRIPT; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        double part = (double)(seed >> 11) / (double)((uint64_t)1 << 53);
+        script->bytes[i] = pattern->bytes ? pattern->bytes : (size_t)(4096.0 * pow((double)pattern->mixed_to / 4096.0, part));
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        script->slot[i] = (size_t)(seed >> 33) % pattern->live;
+    }
+    /* The slots of one turn differ. */
+    for (size_t i = 0; pattern->live >= TURN && i < SCRIPT; i++)
+        for (size_t k = i - i % TURN; k < i; k++)
+            if (script->slot[k] == script->slot[i]) {
+                script->slot[i] = (script->slot[i] + 1) % pattern->live;
+                k = i - i % TURN - 1;
+            }
+}
+
+/* -- the loops, once for the pool and once for its peer ---------------------------------------------- */
+
+struct subject {
+    ferry_pool *pool;
+    struct freelist *list;
+};
+
+static inline ferry_block *
+pool_take(const struct subject *subject, size_t bytes)
+{
+    ferry_block *block;
+    return ferry_pool_take(subject->pool, bytes, NULL, &block) == FERRY_OK ? block : NULL;
+}
+
+static inline bool
+pool_give(ferry_block *block)
+{
+    return ferry_pool_give(&block, NULL) == FERRY_OK;
+}
+
+static inline struct freelist_block *
+peer_take(const struct subject *subject, size_t bytes)
+{
+    return freelist_take(subject->list, bytes);
+}
+
+static inline bool
+peer_give(struct freelist_block *block)
+{
+    freelist_give(block);
+    return true;
+}
+
+typedef bool loop(const struct subject *subject, const struct pattern *pattern, const struct script *script, size_t pairs, double *out_ns);
+
+/* At least `pairs` pairs, timed without what comes before and after; false when a call failed. */
+#define DEFINE_LOOPS(who, type)                                                                                        \
+    static bool who##_lifo(const struct subject *subject, const struct pattern *pattern, size_t pairs)                 \
+    {                                                                                                                  \
+        type *blocks[LIVE_MAX];                                                                                        \
+        size_t live = pattern->live, bytes = pattern->bytes;                                                           \
+        for (size_t done = 0; done < pairs; done += live) {                                                            \
+            for (size_t i = 0; i < live; i++)                                                                          \
+                if (!(blocks[i] = who##_take(subject, bytes)))                                                         \
+                    return false;                                                                                      \
+            for (size_t i = live; i-- > 0;)                                                                            \
+                if (!who##_give(blocks[i]))                                                                            \
+                    return false;                                                                                      \
+        }                                                                                                              \
+        return true;                                                                                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    static bool who##_random(const struct subject *subject, type **blocks, const struct script *script, size_t pairs)  \
+    {                                                                                                                  \
+        for (size_t done = 0; done < pairs; done += TURN) {                                                            \
+            const size_t *slot = &script->slot[done % SCRIPT], *bytes = &script->bytes[done % SCRIPT];                 \
+            for (size_t i = 0; i < TURN; i++)                                                                          \
+                if (!who##_give(blocks[slot[i]]))                                                                      \
+                    return false;                                                                                      \
+            for (size_t i = 0; i < TURN; i++)                                                                          \
+                if (!(blocks[slot[i]] = who##_take(subject, bytes[i])))                                                \
+                    return false;                                                                                      \
+        }                                                                                                              \
+        return true;                                                                                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    static bool who##_loop(const struct subject *subject, const struct pattern *pattern, const struct script *script,  \
+                           size_t pairs, double *out_ns)                                                               \
+    {                                                                                                                  \
+        type *blocks[LIVE_MAX];                                                                                        \
+        bool ok = true;                                                                                                \
+        size_t held = pattern->random ? pattern->live : 0;                                                             \
+        for (size_t i = 0; i < held; i++)                                                                              \
+            if (!(blocks[i] = who##_take(subject, script->bytes[i])))                                                  \
+                return false;                                                                                          \
+        if (pattern->random) /* what the script needs is there before the clock runs */                                \
+            ok = who##_random(subject, blocks, script, pattern->bytes ? 64 : 4 * SCRIPT);                              \
+        double begun = bench_now_ns();                                                                                 \
+        ok = ok && (pattern->random ? who##_random(subject, blocks, script, pairs) : who##_lifo(subject, pattern, pairs)); \
+        size_t step = pattern->random ? TURN : pattern->live;                                                          \
+        *out_ns = (bench_now_ns() - begun) / (double)((pairs + step - 1) / step * step);                               \
+        for (size_t i = 0; i < held; i++)                                                                              \
+            ok = who##_give(blocks[i]) && ok;                                                                          \
+        return ok;                                                                                                     \
+    }
+
+DEFINE_LOOPS(pool, ferry_block)
+DEFINE_LOOPS(peer, struct freelist_block)
+
+#define PEER_NAME "mutex-freelist"
+
+/* -- one thread ------------------------------------------------------------------------------------- */
+
+struct pair_of_times {
+    double pool, peer;
+};
+
+/* Medians of interleaved rounds; the first two warm up. */
+static bool
+time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds, struct pair_of_times *out)
+{
+    static struct script script;
+    double pool[ROUNDS], peer[ROUNDS];
+    script_write(&script, pattern, 1);
+    for (size_t round = 0; round < rounds + 2; round++) {
+        struct pair_of_times time;
+        if (!pool_loop(subject, pattern, &script, PAIRS, &time.pool) || !peer_loop(subject, pattern, &script, PAIRS, &time.peer))
+            return bench_failed(pattern->name);
+        if (round >= 2) {
+            pool[round - 2] = time.pool;
+            peer[round - 2] = time.peer;
+        }
+    }
+    *out = (struct pair_of_times){bench_median(pool, rounds), bench_median(peer, rounds)};
+    return true;
+}
+
+static void
+add_pair(struct bench_report *report, const char *case_name, struct pair_of_times time, double limit)
+{
+    const struct bench_record record = {
+        .case_name = case_name,
+        .metric = "take_give",
+        .unit = "ns",
+        .value = time.pool,
+        .peer = PEER_NAME,
+        .peer_value = time.peer,
+        .goal = {limit > 0 ? BENCH_AT_MOST : BENCH_NO_GOAL, limit},
+    };
+    bench_report_add(report, &record);
+}
+
+/* Against another case of our own. */
+static void
+add_own(struct bench_report *report, const char *case_name, double value, const char *other, double other_value, double limit)
+{
+    const struct bench_record record = {
+        .case_name = case_name,
+        .metric = "take_give",
+        .unit = "ns",
+        .value = value,
+        .peer = other,
+        .peer_value = other_value,
+        .goal = {BENCH_AT_MOST, limit},
+    };
+    bench_report_add(report, &record);
+}
+
+static bool
+measure_one_thread(const struct subject *subject, struct bench_report *report, bool quick, struct pair_of_times *times)
+{
+    double sum_pool = 0, sum_peer = 0;
+    for (size_t i = 0; i < PATTERN_COUNT; i++) {
+        char name[64];
+        if (!time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, &times[i]))
+            return false;
+        snprintf(name, sizeof(name), "%s/1thread", patterns[i].name);
+        add_pair(report, name, times[i], 0.65);
+        sum_pool += log(times[i].pool);
+        sum_peer += log(times[i].peer);
+    }
+    struct pair_of_times mean = {exp(sum_pool / PATTERN_COUNT), exp(sum_peer / PATTERN_COUNT)};
+    add_pair(report, "geomean", mean, 0.65);
+    double mixed = times[find_pattern("mixed/1024/random") - patterns].pool, fixed = times[find_pattern("64KiB/1024/random") - patterns].pool;
+    add_own(report, "mixed/1024/random/1thread", mixed, "64KiB/1024", fixed, 2.0);
+    return true;
+}
+
+/* With free holes between blocks that stay live, in the class that is measured. */
+static bool
+measure_holes(const struct subject *subject, struct bench_report *report, bool quick)
+{
+    size_t count = quick ? 256 : 2 * HOLES;
+    struct pair_of_times without, with;
+    ferry_block **blocks = calloc(count, sizeof(*blocks));
+    const struct pattern *pattern = find_pattern("4KiB/64/random");
+    bool ok = blocks && time_pattern(subject, pattern, quick ? 1 : ROUNDS, &without);
+    for (size_t i = 0; ok && i < count; i++)
+        ok = (blocks[i] = pool_take(subject, 4 * KIB)) != NULL;
+    for (size_t i = 0; ok && i < count; i += 2)
+        ok = pool_give(blocks[i]);
+    ok = ok && time_pattern(subject, pattern, quick ? 1 : ROUNDS, &with);
+    for (size_t i = 1; ok && i < count; i += 2)
+        ok = pool_give(blocks[i]);
+    free(blocks);
+    if (!ok)
+        return bench_failed("making holes");
+    add_own(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool, 2.0);
+    return true;
+}
+
+/* -- two threads ------------------------------------------------------------------------------------ */
+
+struct worker {
+    const struct subject *subject;
+    const struct pattern *pattern;
+    loop *run;
+    pthread_barrier_t *start;
+    uint64_t seed;
+    double time;
+    bool ok;
+};
+
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+    struct script *script = malloc(sizeof(*script));
+    double unused;
+    worker->ok = script != NULL;
+    if (script) {
+        script_write(script, worker->pattern, worker->seed);
+        worker->ok = worker->run(worker->subject, worker->pattern, script, 4 * LIVE_MAX, &unused);
+    }
+    pthread_barrier_wait(worker->start);
+    worker->ok = worker->ok && worker->run(worker->subject, worker->pattern, script, TWO_THREAD_PAIRS, &worker->time);
+    free(script);
+    return NULL;
+}
+
+/* The slower thread's nanoseconds a pair. */
+static bool
+time_two_threads(const struct subject *subject, const struct pattern *pattern, loop *run, double *out)
+{
+    pthread_t thread;
+    pthread_barrier_t start;
+    struct worker workers[2] = {{subject, pattern, run, &start, 1, 0, false}, {subject, pattern, run, &start, 2, 0, false}};
+    if (pthread_barrier_init(&start, NULL, 2) != 0)
+        return false;
+    bool started = pthread_create(&thread, NULL, work, &workers[1]) == 0;
+    if (started) {
+        work(&workers[0]);
+        pthread_join(thread, NULL);
+    }
+    pthread_barrier_destroy(&start);
+    *out = workers[0].time > workers[1].time ? workers[0].time : workers[1].time;
+    return started && workers[0].ok && workers[1].ok;
+}
+
+static bool
+measure_two_threads(const struct subject *subject, struct bench_report *report, bool quick, const struct pair_of_times *one)
+{
+    static const char *const names[] = {"64KiB/1/lifo", "64KiB/64/random", "1MiB/64/random", "64KiB/1024/lifo"};
+    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct pattern *pattern = find_pattern(names[i]);
+        double pool[TWO_THREAD_ROUNDS], peer[TWO_THREAD_ROUNDS];
+        for (size_t round = 0; round < rounds; round++)
+            if (!time_two_threads(subject, pattern, pool_loop, &pool[round]) || !time_two_threads(subject, pattern, peer_loop, &peer[round]))
+                return bench_failed(names[i]);
+        struct pair_of_times time = {bench_median(pool, rounds), bench_median(peer, rounds)};
+        char name[64];
+        snprintf(name, sizeof(name), "%s/2threads", names[i]);
+        add_pair(report, name, time, 0);
+        if (pattern->live <= 64)
+            add_own(report, name, time.pool, "1thread", one[pattern - patterns].pool, 2.0);
+    }
+    return true;
+}
+
+/* -- hand-over: one thread takes, another gives back -------------------------------------------------- */
+
+struct ring {
+    _Alignas(64) _Atomic size_t filled;
+    _Alignas(64) _Atomic size_t emptied;
+    _Alignas(64) void *blocks[RING];
+    bool is_pool, ok;
+    size_t count;
+};
+
+/* The other side is about to come, if it runs at all. */
+static void
+wait_a_little(unsigned *spins)
+{
+    if (++*spins % 256 == 0)
+        sched_yield();
+}
+
+static void *
+give_handed(void *argument)
+{
+    struct ring *ring = argument;
+    unsigned spins = 0;
+    for (size_t i = 0; i < ring->count; i++) {
+        while (atomic_load_explicit(&ring->filled, memory_order_acquire) == i)
+            wait_a_little(&spins);
+        void *block = ring->blocks[i % RING];
+        atomic_store_explicit(&ring->emptied, i + 1, memory_order_release);
+        ring->ok = (ring->is_pool ? pool_give(block) : peer_give(block)) && ring->ok;
+    }
+    return NULL;
+}
+
+static bool
+time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t count, double *out)
+{
+    struct ring *ring = aligned_alloc(64, sizeof(*ring));
+    pthread_t thread;
+    bool ok = true;
+    if (!ring)
+        return false;
+    memset(ring, 0, sizeof(*ring));
+    ring->is_pool = is_pool;
+    ring->ok = true;
+    ring->count = count;
+    if (pthread_create(&thread, NULL, give_handed, ring) != 0) {
+        free(ring);
+        return false;
+    }
+    unsigned spins = 0;
+    double begun = bench_now_ns();
+    for (size_t i = 0; i < count; i++) {
+        while (i - atomic_load_explicit(&ring->emptied, memory_order_acquire) == RING)
+            wait_a_little(&spins);
+        void *block = is_pool ? (void *)pool_take(subject, bytes) : (void *)peer_take(subject, bytes);
+        if (!block)
+            abort();
+        ring->blocks[i % RING] = block;
+        atomic_store_explicit(&ring->filled, i + 1, memory_order_release);
+    }
+    pthread_join(thread, NULL);
+    *out = (bench_now_ns() - begun) / (double)count;
+    ok = ring->ok;
+    free(ring);
+    return ok;
+}
+
+static bool
+measure_hand_over(const struct subject *subject, struct bench_report *report, bool quick)
+{
+    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS, count = quick ? 1000 : HANDED;
+    double pool[TWO_THREAD_ROUNDS], peer[TWO_THREAD_ROUNDS];
+    for (size_t round = 0; round < rounds; round++)
+        if (!time_hand_over(subject, true, 64 * KIB, count, &pool[round]) || !time_hand_over(subject, false, 64 * KIB, count, &peer[round]))
+            return bench_failed("handing over");
+    struct pair_of_times time = {bench_median(pool, rounds), bench_median(peer, rounds)};
+    add_pair(report, "64KiB/handover/2threads", time, 0.4);
+    return true;
+}
+
+/* -- on a stream, and in a buffer ---------------------------------------------------------------------- */
+
+/* Counted: work queued on a stream, its block given back there and taken again there, calls the device for nothing. */
+static bool
+count_device_calls(ferry_context *context, struct bench_report *report)
+{
+    ferry_pool *pool;
+    ferry_transfer_stats before, after;
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    bool ok = ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK;
+    for (size_t i = 0; ok && i < 1001; i++) {
+        ferry_block *block;
+        ok = (i != 1 || ferry_context_transfer_stats(context, &before) == FERRY_OK) &&
+             ferry_pool_take(pool, 64 * KIB, stream, &block) == FERRY_OK && ferry_pool_give(&block, stream) == FERRY_OK;
+    }
+    if (!ok || ferry_context_transfer_stats(context, &after) != FERRY_OK)
+        return bench_failed("taking on a stream");
+    const struct bench_record record = {
+        .case_name = "64KiB/1/same stream",
+        .metric = "device_calls",
+        .unit = "calls",
+        .value = (double)(after.device_calls - before.device_calls),
+        .goal = {BENCH_EXACTLY, 0},
+    };
+    bench_report_add(report, &record);
+    return true;
+}
+
+static bool
+use_temporary(ferry_context *context)
+{
+    ferry_float_buffer buffer = {0};
+    ferry_scope scope;
+    float *values;
+    bool ok = ferry_float_create(context, 16384, NULL, &buffer) == FERRY_OK &&
+              ferry_float_overwrite_host(buffer, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    ferry_float_destroy(&buffer);
+    return ok;
+}
+
+static bool
+measure_temporary(ferry_context *context, struct bench_report *report, bool quick, double pool_pair)
+{
+    enum { USES = 5000 };
+    double times[ROUNDS];
+    size_t rounds = quick ? 1 : ROUNDS;
+    for (size_t round = 0; round < rounds; round++) {
+        double begun = bench_now_ns();
+        for (size_t i = 0; i < USES; i++)
+            if (!use_temporary(context))
+                return bench_failed("using a temporary buffer");
+        times[round] = (bench_now_ns() - begun) / USES;
+    }
+    const struct bench_record record = {
+        .case_name = "64KiB/temporary buffer",
+        .metric = "create_destroy",
+        .unit = "ns",
+        .value = bench_median(times, rounds),
+        .peer = "pool pair",
+        .peer_value = pool_pair,
+        .goal = {BENCH_AT_MOST, 10},
+    };
+    bench_report_add(report, &record);
+    return true;
+}
+
+/* -- instructions -------------------------------------------------------------------------------------- */
+
+static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
+
+/* Little but the calls. */
+static bool
+take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
+{
+    ferry_block *block;
+    for (size_t i = 0; i < pairs; i++)
+        if (ferry_pool_take(pool, bytes, NULL, &block) != FERRY_OK || ferry_pool_give(&block, NULL) != FERRY_OK)
+            return false;
+    return true;
+}
+
+/* One pattern alone, for a program that counts instructions. */
+static int
+run_loop_only(const struct subject *subject, const char *name, const char *count)
+{
+    static struct script script;
+    double unused;
+    size_t pairs = strtoul(count, NULL, 10);
+    const struct pattern *pattern = find_pattern(name);
+    if (strcmp(name, counted[0]) == 0)
+        return take_and_give(subject->pool, MIB, pairs) ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (!pattern) {
+        fprintf(stderr, "bench: there is no loop '%s'\n", name);
+        return EXIT_FAILURE;
+    }
+    script_write(&script, pattern, 1);
+    return pool_loop(subject, pattern, &script, pairs, &unused) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void
+measure_instructions(struct bench_report *report)
+{
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        double instructions;
+        if (!bench_count_instructions(counted[i], &instructions))
+            continue;
+        const struct bench_record record = {
+            .case_name = counted[i],
+            .metric = "instructions",
+            .unit = "instructions",
+            .value = instructions,
+            .goal = {BENCH_AT_MOST, 120},
+        };
+        bench_report_add(report, &record);
+    }
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------- */
+
+static void *
+sleep_for_ever(void *argument)
+{
+    for (;;)
+        pause();
+    return argument;
+}
+
+static bool
+measure(ferry_context *context, const struct subject *subject, const struct bench_options *options)
+{
+    static struct pair_of_times times[PATTERN_COUNT];
+    struct bench_report report;
+    bool ok = bench_report_open(&report, "pool", options, context) && count_device_calls(context, &report) &&
+              measure_one_thread(subject, &report, options->quick, times) && measure_holes(subject, &report, options->quick) &&
+              measure_two_threads(subject, &report, options->quick, times) && measure_hand_over(subject, &report, options->quick) &&
+              measure_temporary(context, &report, options->quick, times[find_pattern("64KiB/1/lifo") - patterns].pool);
+    if (ok && !options->quick)
+        measure_instructions(&report);
+    return bench_report_close(&report) && ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options = {0};
+    struct subject subject = {0};
+    pthread_t sleeper;
+    bool only = argc == 4 && strcmp(argv[1], "--loop") == 0;
+    if (!only && !bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    if (pthread_create(&sleeper, NULL, sleep_for_ever, NULL) != 0) {
+        fputs("bench: cannot start a thread\n", stderr);
+        return EXIT_FAILURE;
+    }
+    ferry_context *context = bench_context(0);
+    int status = EXIT_FAILURE;
+    subject.list = freelist_open();
+    if (context && subject.list && ferry_context_pool(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &subject.pool) == FERRY_OK) {
+        if (only)
+            status = run_loop_only(&subject, argv[2], argv[3]);
+        else
+            status = measure(context, &subject, &options) ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    freelist_close(subject.list);
+    ferry_context_destroy(&context);
+    pthread_cancel(sleeper);
+    pthread_join(sleeper, NULL);
+    return status;
+}

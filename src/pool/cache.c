@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/pool/magazine.h"
+
+struct ferryi_cache ferryi_no_cache;
+struct ferryi_magazine ferryi_no_magazine;
+bool ferryi_caches_are_lockless;
+
+#define NO_CACHE &ferryi_no_cache
+#define FOUR(what) what, what, what, what
+static struct ferryi_thread_caches no_caches = {.slots = {FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE)}};
+static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has that many");
+
+_Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
+
+/* Held while a thread or a pool ends, so that each finds the other whole or gone. */
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* its destructor runs as a thread ends; the value is what ferryi_thread_caches says */
+static bool key_is_made;
+
+struct ferryi_cache *
+ferryi_cache_find(const ferry_pool *pool)
+{
+    struct ferryi_cache *cache = ferryi_cache_of(pool);
+    if (atomic_load(&cache->pool) == pool)
+        return cache;
+    for (cache = ferryi_thread_caches->first; cache; cache = cache->next)
+        if (atomic_load(&cache->pool) == pool)
+            return cache;
+    return NULL;
+}
+
+/* -- locking out ----------------------------------------------------------------------------------- */
+
+void
+ferryi_caches_lock_out(ferry_pool *pool)
+{
+    bool others = false;
+    const struct ferryi_cache *own = ferryi_cache_find(pool);
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next) {
+        struct ferryi_cache *cache = FERRYI_CACHE_OF(link);
+        atomic_exchange(&cache->wanted, true);
+        others |= cache != own;
+    }
+    if (others && ferryi_caches_are_lockless)
+        ferryi_fence_all();
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+        while (atomic_load(&FERRYI_CACHE_OF(link)->busy))
+            ferryi_yield();
+}
+
+void
+ferryi_caches_let_in(ferry_pool *pool)
+{
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+        atomic_store(&FERRYI_CACHE_OF(link)->wanted, false);
+}
+
+/* -- the end of a thread or of a pool --------------------------------------------------------------- */
+
+static void
+leave_pool(ferry_pool *pool, struct ferryi_cache *cache)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_cache_empty(pool, cache);
+    ferryi_link_remove(&cache->in_pool);
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
+static void
+thread_ends(void *value)
+{
+    struct ferryi_thread_caches *caches = value;
+    ferryi_thread_caches = &no_caches;
+    ferryi_mutex_lock(&registry);
+    for (struct ferryi_cache *next, *cache = caches->first; cache; cache = next) {
+        ferry_pool *pool = atomic_load(&cache->pool);
+        next = cache->next;
+        if (pool)
+            leave_pool(pool, cache);
+        free(cache);
+    }
+    ferryi_mutex_unlock(&registry);
+    free(caches);
+}
+
+void
+ferryi_caches_detach(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&registry);
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_locked(pool);
+    while (!ferryi_link_is_alone(&pool->caches)) {
+        struct ferryi_cache *cache = FERRYI_CACHE_OF(pool->caches.next);
+        ferryi_link_remove(&cache->in_pool);
+        atomic_store(&cache->pool, NULL);
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    ferryi_mutex_unlock(&registry);
+}
+
+/* -- making ----------------------------------------------------------------------------------------- */
+
+static void
+set_up(void)
+{
+    key_is_made = pthread_key_create(&key, thread_ends) == 0;
+    ferryi_caches_are_lockless = ferryi_fence_all_prepare();
+}
+
+/* This thread's caches; NULL when it could not give them back as it ends. */
+static struct ferryi_thread_caches *
+caches_of_thread(void)
+{
+    pthread_once(&once, set_up);
+    if (ferryi_thread_caches != &no_caches)
+        return ferryi_thread_caches;
+    if (!key_is_made)
+        return NULL;
+    struct ferryi_thread_caches *caches = calloc(1, sizeof(*caches));
+    if (!caches || pthread_setspecific(key, caches) != 0) {
+        free(caches);
+        return NULL;
+    }
+    for (size_t i = 0; i < FERRYI_CACHE_SLOTS; i++)
+        caches->slots[i] = NO_CACHE;
+    ferryi_thread_caches = caches;
+    return caches;
+}
+
+static void
+free_orphans(struct ferryi_thread_caches *caches)
+{
+    for (struct ferryi_cache **at = &caches->first; *at;) {
+        struct ferryi_cache *cache = *at;
+        if (atomic_load(&cache->pool)) {
+            at = &cache->next;
+            continue;
+        }
+        *at = cache->next;
+        for (size_t i = 0; i < FERRYI_CACHE_SLOTS; i++)
+            if (caches->slots[i] == cache)
+                caches->slots[i] = NO_CACHE;
+        free(cache);
+    }
+}
+
+static struct ferryi_cache *
+cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
+{
+    struct ferryi_cache *cache = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*cache));
+    if (!cache)
+        return NULL;
+    memset(cache, 0, sizeof(*cache));
+    atomic_store(&cache->pool, pool);
+    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
+        cache->classes[i].loaded = cache->classes[i].spare = &ferryi_no_magazine;
+    cache->now = ferryi_now_ns() | 1;
+    cache->next = caches->first;
+    caches->first = cache;
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_link_init(&cache->in_pool);
+    ferryi_link_append(&pool->caches, &cache->in_pool);
+    ferryi_mutex_unlock(&pool->mutex);
+    return cache;
+}
+
+struct ferryi_cache *
+ferryi_cache_make(ferry_pool *pool)
+{
+    struct ferryi_thread_caches *caches = caches_of_thread();
+    if (!caches)
+        return NULL;
+    struct ferryi_cache *cache = ferryi_cache_find(pool);
+    if (!cache) {
+        free_orphans(caches);
+        cache = cache_new(pool, caches);
+    }
+    if (cache && ferryi_caches_are_lockless)
+        caches->slots[pool->slot] = cache;
+    return cache;
+}

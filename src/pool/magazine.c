@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/pool/magazine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- emptying: under the mutex, with the cache locked out or one's own ------------------------------ */
+
+static void
+put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
+{
+    entry->block->state = FERRYI_BLOCK_MOVING;
+    ferryi_block_put(pool, entry->block, entry->stamp, entry->since);
+}
+
+static void
+count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+{
+    uint64_t takes = class->takes, gives = class->gives;
+    if ((takes | gives) == 0)
+        return;
+    size_t bytes = ferryi_pool_bytes_of_class(list);
+    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
+    pool->hits += takes;
+    pool->gives += gives;
+    pool->live_blocks += takes - gives;
+    bin->takes += takes;
+    bin->hits += takes;
+    bin->live_blocks += takes - gives;
+    bin->live_bytes += (takes - gives) * bytes;
+    class->takes = class->gives = 0;
+}
+
+/* The magazine's blocks become idle, oldest first; it stays, empty. */
+static uint32_t
+empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
+{
+    size_t count = magazine->count;
+    for (size_t i = 0; i < count; i++)
+        put_entry(pool, &magazine->entries[i]);
+    if (count > 0)
+        magazine->count = 0;
+    return (uint32_t)count;
+}
+
+/* An empty magazine waits for another class. */
+static void
+store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
+{
+    if (!magazine || magazine == &ferryi_no_magazine)
+        return;
+    magazine->next = pool->empty_magazines;
+    pool->empty_magazines = magazine;
+}
+
+static uint32_t
+empty_depot(ferry_pool *pool, uint32_t list)
+{
+    struct ferryi_pool_class *class = &pool->classes[list];
+    uint32_t count = 0;
+    while (class->depot) {
+        struct ferryi_magazine *magazine = class->depot;
+        class->depot = magazine->next;
+        count += empty_magazine(pool, magazine);
+        store_empty(pool, magazine);
+    }
+    return count;
+}
+
+static uint32_t
+empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
+{
+    struct ferryi_cache_class *class = &cache->classes[list];
+    return empty_magazine(pool, class->spare) + empty_magazine(pool, class->loaded);
+}
+
+/* The pool's peak counts what the cache's thread held at most since it last was here. */
+static void
+count_live(ferry_pool *pool, struct ferryi_cache *cache)
+{
+    int64_t peak = pool->live_bytes + cache->peak;
+    if (peak > pool->peak_live_bytes)
+        pool->peak_live_bytes = peak;
+    pool->live_bytes = peak - cache->below_peak;
+    cache->peak = cache->below_peak = 0;
+}
+
+void
+ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
+{
+    count_live(pool, cache);
+    pool->requested_bytes += cache->requested;
+    cache->requested = 0;
+    for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
+        struct ferryi_cache_class *class = &cache->classes[i];
+        count_class(pool, class, i);
+        empty_class(pool, cache, i);
+        store_empty(pool, class->loaded);
+        store_empty(pool, class->spare);
+        class->loaded = class->spare = &ferryi_no_magazine;
+    }
+}
+
+void
+ferryi_magazines_empty_locked(ferry_pool *pool)
+{
+    for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
+        empty_depot(pool, i);
+    ferryi_caches_lock_out(pool);
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+        ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
+    ferryi_caches_let_in(pool);
+}
+
+void
+ferryi_magazines_empty(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_locked(pool);
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* Threads that give what others take would be robbed again and again: what was too little for a magazine is made up for with new memory first. */
+bool
+ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
+{
+    uint32_t count = 0;
+    if (list >= FERRYI_POOL_CLASSES)
+        return false;
+
+    ferryi_mutex_lock(&pool->mutex);
+    struct ferryi_pool_class *class = &pool->classes[list];
+    bool alone = pool->caches.next->next == &pool->caches && ferryi_cache_find(pool);
+    if (class->grow_first > 0) {
+        class->grow_first--;
+    } else if (!alone) {
+        ferryi_caches_lock_out(pool);
+        for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+            count += empty_class(pool, FERRYI_CACHE_OF(link), list);
+        ferryi_caches_let_in(pool);
+        uint32_t enough = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
+        class->grow_first = count < enough ? enough - count : 0;
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    return count > 0;
+}
+
+void
+ferryi_magazines_free(ferry_pool *pool)
+{
+    while (pool->empty_magazines) {
+        struct ferryi_magazine *magazine = pool->empty_magazines;
+        pool->empty_magazines = magazine->next;
+        free(magazine);
+    }
+}
+
+static void
+set_clock(struct ferryi_cache *cache)
+{
+    uint64_t now = ferryi_now_ns();
+    cache->now = (now > cache->now ? now : cache->now) | 1;
+}
+
+bool
+ferryi_cache_look_at_clock(const ferry_pool *pool)
+{
+    struct ferryi_cache *cache = ferryi_cache_find(pool);
+    if (!cache || cache->now % FERRYI_CACHE_TIME_EVERY != 0)
+        return false;
+    set_clock(cache);
+    return true;
+}
+
+/* -- taking ----------------------------------------------------------------------------------------- */
+
+/* The newest block that the lane may use at once, out of one of the two magazines; NULL when there is none. */
+static ferry_block *
+take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const struct ferryi_pool_request *request)
+{
+    const ferryi_order *order = pool->config.order;
+    struct ferryi_cache_class *class = &cache->classes[request->list];
+    struct ferryi_magazine *magazine = spare ? class->spare : class->loaded;
+    for (size_t i = magazine->count; i-- > 0;) {
+        struct ferryi_magazine_entry entry = magazine->entries[i];
+        if (!ferryi_stamp_is_ordered(order, request->lane, entry.stamp))
+            continue;
+        memmove(&magazine->entries[i], &magazine->entries[i + 1], (--magazine->count - i) * sizeof(magazine->entries[0]));
+        ferryi_cache_hand_out(cache, class, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
+                              request->lane);
+        return entry.block;
+    }
+    return NULL;
+}
+
+/* A full magazine of the depot for an empty one. */
+static void
+fetch(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+{
+    struct ferryi_pool_class *centre = &pool->classes[list];
+    if (class->loaded->count + class->spare->count > 0 || !centre->depot)
+        return;
+    store_empty(pool, class->loaded);
+    class->loaded = centre->depot;
+    centre->depot = class->loaded->next;
+}
+
+ferry_block *
+ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    struct ferryi_cache *cache = ferryi_cache_make(pool);
+    if (!cache)
+        return NULL;
+
+    ferryi_mutex_lock(&pool->mutex);
+    count_live(pool, cache);
+    fetch(pool, &cache->classes[request->list], request->list);
+    ferry_block *block = take_entry(pool, cache, false, request);
+    if (!block)
+        block = take_entry(pool, cache, true, request);
+    if (!block) {
+        /* Other work than the lane's: in the lists they are found with what the lane must wait for. */
+        empty_depot(pool, request->list);
+        empty_class(pool, cache, request->list);
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    return block;
+}
+
+/* -- giving ----------------------------------------------------------------------------------------- */
+
+/* An empty magazine becomes the loaded one, for a class whose others are full. Under the mutex. */
+static void
+load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_magazine *empty, uint32_t list)
+{
+    struct ferryi_pool_class *centre = &pool->classes[list];
+    empty->count = 0;
+    empty->capacity = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
+    if (class->spare != &ferryi_no_magazine) {
+        class->spare->next = centre->depot;
+        centre->depot = class->spare;
+    }
+    class->spare = class->loaded;
+    class->loaded = empty;
+}
+
+/* Make room in the loaded magazine. */
+static bool
+make_room(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+{
+    if (class->loaded->count < class->loaded->capacity)
+        return true;
+    if (class->spare->count < class->spare->capacity) {
+        ferryi_cache_swap(class);
+        return true;
+    }
+    struct ferryi_magazine *empty = pool->empty_magazines;
+    if (!empty)
+        return false;
+    pool->empty_magazines = empty->next;
+    load_empty(pool, class, empty, list);
+    return true;
+}
+
+bool
+ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
+{
+    ferry_pool *pool = block->pool;
+    struct ferryi_cache *cache = ferryi_cache_make(pool);
+    struct ferryi_magazine *fresh = NULL;
+    if (!cache)
+        return false;
+
+    ferryi_mutex_lock(&pool->mutex);
+    struct ferryi_cache_class *class = &cache->classes[block->list];
+    count_live(pool, cache);
+    set_clock(cache);
+    bool given = make_room(pool, class, block->list);
+    if (!given) {
+        ferryi_mutex_unlock(&pool->mutex);
+        fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
+        ferryi_mutex_lock(&pool->mutex);
+        store_empty(pool, fresh);
+        given = make_room(pool, class, block->list);
+    }
+    if (given)
+        ferryi_cache_push(cache, class, block, stamp);
+    ferryi_mutex_unlock(&pool->mutex);
+    return given;
+}

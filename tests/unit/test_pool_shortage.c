@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+/* -- the rungs, counted ------------------------------------------------------------------------------ */
+
+static void
+test_idle_memory_of_other_sizes_is_given_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
+    give(take(&fixture, 8 * MIB));
+    assert_int_equal(statistics(&fixture).shortages, 0);
+    give(take(&fixture, 10 * MIB));
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.shortages, 1);
+    assert_int_equal(stats.saved_by_trim, 1);
+    assert_int_equal(stats.saved_by_reuse + stats.saved_by_wait + stats.saved_by_callback, 0);
+    assert_agrees(&fixture);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_shortage_that_nothing_helps_is_counted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *none = NULL;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
+    assert_int_equal(ferry_pool_take(fixture.pool, 13 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.shortages, 1);
+    assert_int_equal(stats.saved_by_reuse + stats.saved_by_trim + stats.saved_by_wait + stats.saved_by_callback, 0);
+    fixture_close(&fixture);
+}
+
+struct program {
+    struct fixture *fixture;
+    ferry_block *held[4];
+    size_t calls, needed, helps; /* so many times */
+};
+
+/* Gives one held block back. */
+static bool
+make_room(ferry_pool *pool, size_t needed_bytes, void *user)
+{
+    struct program *program = user;
+    assert_ptr_equal(pool, program->fixture->pool);
+    program->needed = needed_bytes;
+    if (program->calls++ >= program->helps)
+        return false;
+    give(program->held[program->calls - 1]);
+    return true;
+}
+
+static void
+test_the_program_makes_room_until_it_is_enough(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct program program = {.fixture = &fixture, .helps = 4};
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
+    for (size_t i = 0; i < 4; i++)
+        program.held[i] = take(&fixture, 4 * MIB);
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
+    ferry_block *block = take(&fixture, 9 * MIB);
+    assert_int_equal(program.calls, 3);
+    assert_int_equal(program.needed, 9 * MIB);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.shortages, 1);
+    assert_int_equal(stats.saved_by_callback, 1);
+    give(block);
+    give(program.held[3]);
+    assert_agrees(&fixture);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_program_that_cannot_help_gets_the_error(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct program program = {.fixture = &fixture, .helps = 1};
+    ferry_block *none = NULL;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
+    for (size_t i = 0; i < 4; i++)
+        program.held[i] = take(&fixture, 4 * MIB);
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
+    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(program.calls, 2);
+    assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
+
+    /* Nobody is asked any more, and what there is still works. */
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(program.calls, 2);
+    give(take(&fixture, 4 * MIB));
+    for (size_t i = 1; i < 4; i++)
+        give(program.held[i]);
+    fixture_close(&fixture);
+}
+
+/* -- by age ------------------------------------------------------------------------------------------ */
+
+static void
+test_trim_by_age_takes_what_is_old_enough(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    ferry_block *old = take(&fixture, 2 * MIB), *young = take(&fixture, 3 * MIB), *held = take(&fixture, 4 * MIB);
+    give(old);
+    ferryi_sleep_ns(60 * 1000 * 1000);
+    give(young);
+    assert_int_equal(ferry_pool_trim_older(fixture.pool, 10000), FERRY_OK);
+    assert_int_equal(fixture.backend.count, 3);
+    assert_int_equal(ferry_pool_trim_older(fixture.pool, UINT64_MAX), FERRY_OK);
+    assert_int_equal(fixture.backend.count, 3);
+    assert_int_equal(ferry_pool_trim_older(fixture.pool, 50), FERRY_OK);
+    assert_int_equal(fixture.backend.count, 2);
+    uint64_t misses = statistics(&fixture).misses;
+    give(take(&fixture, 3 * MIB));
+    assert_int_equal(statistics(&fixture).misses, misses);
+    assert_int_equal(ferry_pool_trim_older(fixture.pool, 0), FERRY_OK);
+    assert_int_equal(fixture.backend.count, 1); /* the held one */
+    give(held);
+    assert_agrees(&fixture);
+    fixture_close(&fixture);
+}
+
+/* -- walks, labels and leaks -------------------------------------------------------------------------- */
+
+struct seen {
+    size_t held, idle, held_bytes, requested, labelled, stop_after;
+};
+
+static bool
+see(const ferry_block_info *block, void *user)
+{
+    struct seen *seen = user;
+    seen->held += block->is_held;
+    seen->idle += !block->is_held;
+    seen->held_bytes += block->is_held ? block->bytes : 0;
+    seen->requested += block->requested_bytes;
+    seen->labelled += block->label && strcmp(block->label, "weights") == 0;
+    assert_non_null(block->pointer);
+    return seen->held + seen->idle != seen->stop_after;
+}
+
+static void
+test_a_walk_sees_every_block_once(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[100];
+    struct seen seen = {0};
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 0; i < 100; i++)
+        blocks[i] = take(&fixture, 1000 + i * 20000);
+    for (size_t i = 0; i < 100; i += 2)
+        give(blocks[i]);
+    assert_int_equal(ferry_block_label(blocks[1], "weights"), FERRY_OK);
+    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(seen.held, 50);
+    assert_int_equal(seen.idle, 50);
+    assert_int_equal(seen.held_bytes, stats.live_bytes);
+    assert_int_equal(seen.requested, stats.requested_bytes);
+    assert_int_equal(seen.labelled, 1);
+
+    seen = (struct seen){.stop_after = 7};
+    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
+    assert_int_equal(seen.held + seen.idle, 7);
+    for (size_t i = 1; i < 100; i += 2)
+        give(blocks[i]);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_label_goes_with_its_holder(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct seen seen = {0};
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    ferry_block *block = take(&fixture, 3 * MIB);
+    assert_int_equal(ferry_block_label(block, "weights"), FERRY_OK);
+    give(block);
+    assert_ptr_equal(take(&fixture, 3 * MIB), block);
+    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
+    assert_int_equal(seen.labelled, 0);
+    assert_int_equal(seen.held, 1);
+    give(block);
+    assert_ptr_equal(take(&fixture, 3 * MIB), block); /* and it is as quick again as others */
+    assert_int_not_equal(block->list, FERRYI_POOL_NO_LIST);
+    give(block);
+    assert_agrees(&fixture);
+    fixture_close(&fixture);
+}
+
+static void
+keep_first(ferry_log_level level, const char *message, void *user)
+{
+    struct fixture *fixture = user;
+    if (level == FERRY_LOG_ERROR && !fixture->logged[0])
+        strncpy(fixture->logged, message, sizeof(fixture->logged) - 1);
+}
+
+static void
+test_leaks_are_reported_with_label_and_size(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    fixture.log.callback = keep_first;
+    give(take(&fixture, 2 * MIB));
+    assert_int_equal(ferry_block_label(take(&fixture, 3 * MIB - 5), "weights"), FERRY_OK);
+    ferryi_pool_destroy(&fixture.pool);
+    assert_non_null(strstr(fixture.logged, "\"weights\" of 3145728 bytes, 3145723 requested, is still held"));
+    assert_int_equal(fixture.backend.count, 0);
+}
+
+static void
+test_arguments_are_checked(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    assert_int_equal(ferry_pool_walk(NULL, see, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_walk(fixture.pool, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_label(NULL, "x"), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_on_shortage(NULL, make_room, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_trim_older(NULL, 1), FERRY_ERROR_INVALID_ARGUMENT);
+    fixture_close(&fixture);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_memory_of_other_sizes_is_given_back),
+        cmocka_unit_test(test_a_shortage_that_nothing_helps_is_counted),
+        cmocka_unit_test(test_the_program_makes_room_until_it_is_enough),
+        cmocka_unit_test(test_a_program_that_cannot_help_gets_the_error),
+        cmocka_unit_test(test_trim_by_age_takes_what_is_old_enough),
+        cmocka_unit_test(test_a_walk_sees_every_block_once),
+        cmocka_unit_test(test_a_label_goes_with_its_holder),
+        cmocka_unit_test(test_leaks_are_reported_with_label_and_size),
+        cmocka_unit_test(test_arguments_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
