@@ -32,7 +32,7 @@ typedef ferry_status ferry_convert_function(void *target, const void *source, si
 typedef struct ferry_conversion {
     const ferry_element *from;
     const ferry_element *to;
-    ferry_convert_function *convert;
+    ferry_convert_function *convert; /**< NULL: the library's own, when both are numbers */
 } ferry_conversion;
 
 /**
