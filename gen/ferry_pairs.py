@@ -11,12 +11,12 @@ import os
 
 from ferry_types import GEN_ABI, TypeFileError, include_line
 
-# By (kind, bits): digits of the significand, and the lowest integer magnitude that becomes infinity.
+# By (kind, bits): digits of the significand, and the lowest magnitude that is rounded to infinity.
 FLOATS = {
     ("float", 16): (11, 65520),
-    ("bfloat", 16): (8, 2**128),
-    ("float", 32): (24, 2**128),
-    ("float", 64): (53, 2**1024),
+    ("bfloat", 16): (8, 2**128 - 2**119),
+    ("float", 32): (24, 2**128 - 2**103),
+    ("float", 64): (53, 2**1024 - 2**970),
 }
 HIGHEST_FINITE = {("float", 16): 65504, ("bfloat", 16): (2**8 - 1) * 2**120, ("float", 32): (2**24 - 1) * 2**104,
                   ("float", 64): (2**53 - 1) * 2**971}
@@ -27,7 +27,7 @@ WORKING_C_TYPES = {"i32": "int32_t", "i64": "int64_t", "u64": "uint64_t", "f32":
 
 # What the vector steps of src/convert/lanes_avx2.h read and write, by working type: 32 elements at once.
 LANE_SOURCES = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
-LANE_TARGETS = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "float", "double"])
+LANE_TARGETS = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
 
 
 def is_float(element):

@@ -71,14 +71,23 @@ typedef number_complex_double element_complex_double;
         return begin < count ? begin : count;                                                                              \
     }
 
-/* Whole groups of 32 in vector registers; the rest one by one. */
+/* Whole groups of 32 in vector registers; one by one the rest, and those before the target is aligned. */
 #ifdef __AVX2__
+static inline size_t
+unaligned_count(const void *target, size_t element_bytes, size_t count)
+{
+    size_t head = (0 - (uintptr_t)target) % sizeof(__m256i) / element_bytes;
+    return head < count ? head : count;
+}
+
 #define LOOP_LANES(from, to, working)                                                                                      \
     static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                                   \
     {                                                                                                                      \
         element_##to *out = target;                                                                                        \
         const element_##from *in = source;                                                                                 \
-        size_t i = 0;                                                                                                      \
+        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                                 \
+        for (; i < head; i++)                                                                                              \
+            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                     \
         for (; i + LANES <= count; i += LANES)                                                                             \
             lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                                 \
         for (; i < count; i++)                                                                                             \

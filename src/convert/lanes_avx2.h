@@ -163,6 +163,7 @@ lanes_f64_of_f32(lanes_f32 x)
 #define i32_lanes_to_uint16 lanes_keep
 #define i32_lanes_to_int lanes_keep
 #define i32_lanes_to_half lanes_f32_of_i32
+#define i32_lanes_to_bfloat16(x) lanes_odd_of_f64(lanes_f64_of_i32(x))
 #define i32_lanes_to_float lanes_f32_of_i32
 #define i32_lanes_to_double lanes_f64_of_i32
 #define f32_lanes_to_int8 lanes_small_of_f32
@@ -171,6 +172,7 @@ lanes_f64_of_f32(lanes_f32 x)
 #define f32_lanes_to_uint16 lanes_unsigned_of_f32
 #define f32_lanes_to_int lanes_i32_of_f32
 #define f32_lanes_to_half
+#define f32_lanes_to_bfloat16
 #define f32_lanes_to_float
 #define f32_lanes_to_double lanes_f64_of_f32
 #define f64_lanes_to_int8 lanes_i32_of_f64
@@ -179,6 +181,7 @@ lanes_f64_of_f32(lanes_f32 x)
 #define f64_lanes_to_uint16 lanes_unsigned_of_f64
 #define f64_lanes_to_int lanes_i32_of_f64
 #define f64_lanes_to_half lanes_odd_of_f64
+#define f64_lanes_to_bfloat16 lanes_odd_of_f64
 #define f64_lanes_to_float lanes_f32_of_f64
 #define f64_lanes_to_double
 
@@ -228,6 +231,16 @@ lanes_store_half(void *target, lanes_f32 x)
 #undef TO_HALF
 }
 
+STEP __m256i
+bfloat16_of_f32(__m256 x)
+{
+    __m256i bits = _mm256_castps_si256(x), upper = _mm256_srli_epi32(bits, 16);
+    __m256i tie = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(tie, _mm256_set1_epi32(0x7fff)));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), _mm256_or_si256(upper, _mm256_set1_epi32(0x40)), nan);
+}
+
 /* Packing works on the two halves of each vector, so quarters are put in order afterwards. */
 #define STORE_16_BITS(number, pack)                                                                                        \
     STEP void lanes_store_##number(void *target, lanes_i32 x)                                                              \
@@ -247,5 +260,11 @@ STORE_16_BITS(int16, _mm256_packs_epi32)
 STORE_16_BITS(uint16, _mm256_packus_epi32)
 STORE_8_BITS(int8, _mm256_packs_epi16)
 STORE_8_BITS(byte, _mm256_packus_epi16)
+
+STEP void
+lanes_store_bfloat16(void *target, lanes_f32 x)
+{
+    lanes_store_uint16(target, (lanes_i32)EACH(bfloat16_of_f32, x));
+}
 
 #endif
