@@ -2,6 +2,12 @@
 /* Which loops convert a pair of elements on this processor. */
 #include "src/convert/kernels.h"
 
+#include <stdatomic.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 /* The number an element is, or ferryi_number_count. */
 static enum ferryi_number
 number_of(const ferry_element *element)
@@ -34,15 +40,28 @@ number_of(const ferry_element *element)
     return number;
 }
 
-/* The processor is asked each time; the answer is kept by the compiler's run-time library. */
-ferryi_convert_table *
-ferryi_convert_table_here(void)
+/* The compiler's run-time library knows whether the system saves the wide registers; not every one knows F16C. */
+static ferryi_convert_table *
+choose_table(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    unsigned int a, b, c, d;
+    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C))
         return &ferryi_convert_table_avx2;
 #endif
     return &ferryi_convert_table_baseline;
+}
+
+ferryi_convert_table *
+ferryi_convert_table_here(void)
+{
+    static _Atomic(ferryi_convert_table *) chosen; /* asking the processor is slow in a virtual machine */
+    ferryi_convert_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!table) {
+        table = choose_table();
+        atomic_store_explicit(&chosen, table, memory_order_relaxed);
+    }
+    return table;
 }
 
 const struct ferryi_convert_kernel *

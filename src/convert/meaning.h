@@ -406,7 +406,7 @@ c32_to_complex_double_nearest(number_complex_float value)
 MEANING bool
 c64_to_complex_float_fits(number_complex_double value)
 {
-    return f64_to_float_fits(value.real) & f64_to_float_fits(value.imaginary);
+    return f64_to_float_fits(value.real) && f64_to_float_fits(value.imaginary);
 }
 
 MEANING number_complex_float

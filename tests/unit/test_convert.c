@@ -55,6 +55,17 @@ static unsigned char source[VALUES * WIDEST], target[2][VALUES * WIDEST];
 
 /* -- the oracle ------------------------------------------------------------------------------------ */
 
+/* 2^exponent, from a table: this is asked for hundreds of millions of times. */
+static long double
+power_of_two(int exponent)
+{
+    static long double powers[4400];
+    long double *power = &powers[exponent + 2200];
+    if (*power == 0)
+        *power = ldexpl(1, exponent);
+    return *power;
+}
+
 static long double
 decode_float(const struct number *number, uint64_t bits)
 {
@@ -67,7 +78,7 @@ decode_float(const struct number *number, uint64_t bits)
         return fraction ? (long double)NAN : sign * INFINITY;
     if (exponent > 0)
         fraction |= UINT64_C(1) << fraction_bits;
-    return sign * ldexpl((long double)fraction, number->lowest_exponent + (exponent > 0 ? exponent - 1 : 0));
+    return sign * (long double)fraction * power_of_two(number->lowest_exponent + (exponent > 0 ? exponent - 1 : 0));
 }
 
 static long double
@@ -81,14 +92,14 @@ decode(enum ferryi_number which, const void *memory)
     if (number->shape == TRUTH)
         return bits != 0;
     if (number->low < 0 && bits >> (number->bytes * 8 - 1))
-        return (long double)bits - ldexpl(1, (int)number->bytes * 8);
+        return (long double)bits - power_of_two((int)number->bytes * 8);
     return (long double)bits;
 }
 
 static long double
 round_value(long double value, bool toward_zero)
 {
-    return toward_zero ? truncl(value) : nearbyintl(value);
+    return toward_zero ? truncl(value) : rintl(value);
 }
 
 static long double
@@ -100,7 +111,7 @@ round_to_float(const struct number *number, long double value, bool toward_zero)
     (void)frexpl(value, &exponent);
     exponent -= number->digits;
     exponent = exponent < number->lowest_exponent ? number->lowest_exponent : exponent;
-    long double rounded = ldexpl(round_value(ldexpl(value, -exponent), toward_zero), exponent);
+    long double rounded = round_value(value * power_of_two(-exponent), toward_zero) * power_of_two(exponent);
     if (fabsl(rounded) <= number->high)
         return rounded;
     return copysignl(toward_zero ? number->high : (long double)INFINITY, value);
