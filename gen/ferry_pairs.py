@@ -25,7 +25,7 @@ LOWEST_EXPONENT = {("float", 16): -24, ("bfloat", 16): -133, ("float", 32): -149
 WORKING_RANGES = {"i32": (-2**31, 2**31 - 1), "i64": (-2**63, 2**63 - 1), "u64": (0, 2**64 - 1)}
 WORKING_C_TYPES = {"i32": "int32_t", "i64": "int64_t", "u64": "uint64_t", "f32": "float", "f64": "double"}
 
-# What the vector steps of src/convert/lanes_avx2.h read and write, by working type: 32 elements at once.
+# What the vector steps of src/convert/lanes.h read and write.
 LANE_SOURCES = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
 LANE_TARGETS = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
 

@@ -10,8 +10,8 @@
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
-#ifdef __AVX2__
-#include "src/convert/lanes_avx2.h"
+#ifdef __SSE2__
+#include "src/convert/lanes.h"
 #endif
 
 /* Iterations do not depend on each other, as far as the contract on overlap goes. */
@@ -71,12 +71,12 @@ typedef number_complex_double element_complex_double;
         return begin < count ? begin : count;                                                                              \
     }
 
-/* Whole groups of 32 in vector registers; one by one the rest, and those before the target is aligned. */
-#ifdef __AVX2__
+/* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
+#ifdef __SSE2__
 static inline size_t
 unaligned_count(const void *target, size_t element_bytes, size_t count)
 {
-    size_t head = (0 - (uintptr_t)target) % sizeof(__m256i) / element_bytes;
+    size_t head = (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
     return head < count ? head : count;
 }
 
