@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_SSE2_H
 #define FERRYI_CONVERT_LANES_SSE2_H
 
-/* One vector of lanes.h in SSE2. Narrow floats, for which it has no instructions, go through meaning.h. */
+/* One vector of lanes.h in SSE2. It has no instructions for narrow floats, which take the steps of meaning.h. */
 
 #include <emmintrin.h>
 
@@ -44,12 +44,23 @@ STEP __m128 load_bfloat16(const char *in) { return _mm_castsi128_ps(_mm_unpacklo
 STEP __m128 load_float(const char *in) { return _mm_loadu_ps((const float *)(const void *)in); }
 STEP __m128d load_double(const char *in) { return _mm_loadu_pd((const double *)(const void *)in); }
 
+STEP __m128i
+choose(__m128i mask, __m128i where_set, __m128i elsewhere)
+{
+    return _mm_or_si128(_mm_and_si128(mask, where_set), _mm_andnot_si128(mask, elsewhere));
+}
+
+/* As widen_half(). */
 STEP __m128
 load_half(const char *in)
 {
-    number_half bits[4];
-    memcpy(bits, in, sizeof(bits));
-    return _mm_setr_ps(widen_half(bits[0]), widen_half(bits[1]), widen_half(bits[2]), widen_half(bits[3]));
+    __m128i bits = load_uint16(in), magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7fff));
+    __m128i special = _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x38000000));
+    __m128i normal = _mm_add_epi32(_mm_slli_epi32(magnitude, 13), _mm_add_epi32(_mm_set1_epi32(0x38000000), special));
+    __m128 subnormal = _mm_mul_ps(_mm_cvtepi32_ps(magnitude), _mm_set1_ps(0x1p-24f));
+    __m128i is_small = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x400));
+    __m128i sign = _mm_slli_epi32(_mm_xor_si128(bits, magnitude), 16);
+    return _mm_castsi128_ps(_mm_or_si128(sign, choose(is_small, _mm_castps_si128(subnormal), normal)));
 }
 
 /* -- cross over ------------------------------------------------------------------------------------ */
@@ -147,19 +158,41 @@ pack_byte(__m128i a, __m128i b, __m128i c, __m128i d)
     return _mm_packus_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
 }
 
-#define PACK_FLOATS(number)                                                                                                \
-    STEP __m128i pack_##number(__m128 a, __m128 b)                                                                         \
-    {                                                                                                                      \
-        float values[8];                                                                                                   \
-        number_##number bits[8];                                                                                           \
-        _mm_storeu_ps(values, a);                                                                                          \
-        _mm_storeu_ps(values + 4, b);                                                                                      \
-        for (int i = 0; i < 8; i++)                                                                                        \
-            bits[i] = f32_to_##number##_nearest(values[i]);                                                                \
-        return _mm_loadu_si128((const __m128i *)(const void *)bits);                                                       \
-    }
+/* The lower 16 bits of each element. */
+STEP __m128i
+pack_bits(__m128i a, __m128i b)
+{
+    return _mm_packs_epi32(_mm_srai_epi32(_mm_slli_epi32(a, 16), 16), _mm_srai_epi32(_mm_slli_epi32(b, 16), 16));
+}
 
-PACK_FLOATS(half)
-PACK_FLOATS(bfloat16)
+/* As f32_to_half_nearest(). */
+STEP __m128i
+half_of_f32(__m128 x)
+{
+    __m128i bits = _mm_castps_si128(x), magnitude = _mm_and_si128(bits, _mm_set1_epi32(INT32_MAX));
+    __m128i is_small = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x38800000));
+    __m128i tie = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(1));
+    __m128i normal = _mm_add_epi32(_mm_add_epi32(magnitude, tie), _mm_set1_epi32(0xfff - 0x38000000));
+    __m128 shifted = _mm_add_ps(_mm_castsi128_ps(_mm_and_si128(is_small, magnitude)), _mm_set1_ps(0.5f));
+    __m128i subnormal = _mm_sub_epi32(_mm_castps_si128(shifted), _mm_set1_epi32(0x3f000000));
+    __m128i result = choose(is_small, subnormal, _mm_srli_epi32(normal, 13));
+    result = choose(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x477fefff)), _mm_set1_epi32(0x7c00), result);
+    result = choose(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7f800000)), _mm_set1_epi32(0x7e00), result);
+    return _mm_or_si128(result, _mm_srli_epi32(_mm_xor_si128(bits, magnitude), 16));
+}
+
+/* As f32_to_bfloat16_nearest(). */
+STEP __m128i
+bfloat16_of_f32(__m128 x)
+{
+    __m128i bits = _mm_castps_si128(x), upper = _mm_srli_epi32(bits, 16);
+    __m128i rounded = _mm_add_epi32(_mm_and_si128(upper, _mm_set1_epi32(1)), _mm_set1_epi32(0x7fff));
+    __m128i nan = _mm_castps_si128(_mm_cmpunord_ps(x, x));
+    rounded = _mm_srli_epi32(_mm_add_epi32(bits, rounded), 16);
+    return choose(nan, _mm_or_si128(upper, _mm_set1_epi32(0x40)), rounded);
+}
+
+STEP __m128i pack_half(__m128 a, __m128 b) { return pack_bits(half_of_f32(a), half_of_f32(b)); }
+STEP __m128i pack_bfloat16(__m128 a, __m128 b) { return pack_bits(bfloat16_of_f32(a), bfloat16_of_f32(b)); }
 
 #endif
