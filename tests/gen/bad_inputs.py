@@ -23,7 +23,7 @@ except ImportError:
 FLOAT = dict(json.loads((BUILTIN / "float.json").read_text()), prefix="mylib", header="mylib/float.h")
 VEC3 = json.loads((TYPES / "vec3.json").read_text())
 DROP = object()
-COMMANDS = ("header", "source", "convert-header", "convert-source", "check")
+COMMANDS = ("header", "source", "convert-header", "convert-source", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
