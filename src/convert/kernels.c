@@ -43,32 +43,32 @@ ELEMENT(bool8)
 typedef number_complex_float element_complex_float;
 typedef number_complex_double element_complex_double;
 
-#define LOOP(from, to, working, how)                                                                                       \
-    static void from##_to_##to##_##how(void *target, const void *source, size_t count)                                     \
-    {                                                                                                                      \
-        element_##to *out = target;                                                                                        \
-        const element_##from *in = source;                                                                                 \
-        INDEPENDENT                                                                                                        \
-        for (size_t i = 0; i < count; i++)                                                                                 \
-            out[i] = working##_to_##to##_##how(widen_##from(in[i]));                                                       \
+#define LOOP(from, to, working, how)                                                                                  \
+    static void from##_to_##to##_##how(void *target, const void *source, size_t count)                                \
+    {                                                                                                                 \
+        element_##to *out = target;                                                                                   \
+        const element_##from *in = source;                                                                            \
+        INDEPENDENT                                                                                                   \
+        for (size_t i = 0; i < count; i++)                                                                            \
+            out[i] = working##_to_##to##_##how(widen_##from(in[i]));                                                  \
     }
 
-#define SEARCH(from, to, working)                                                                                          \
-    static size_t from##_to_##to##_first_unfit(const void *source, size_t count)                                           \
-    {                                                                                                                      \
-        const element_##from *in = source;                                                                                 \
-        size_t begin = 0;                                                                                                  \
-        for (; begin < count; begin += CHECK_BLOCK) {                                                                      \
-            size_t end = count - begin < CHECK_BLOCK ? count : begin + CHECK_BLOCK;                                        \
-            unsigned int bad = 0;                                                                                          \
-            for (size_t i = begin; i < end; i++)                                                                           \
-                bad |= !working##_to_##to##_fits(widen_##from(in[i]));                                                     \
-            if (bad)                                                                                                       \
-                break;                                                                                                     \
-        }                                                                                                                  \
-        while (begin < count && working##_to_##to##_fits(widen_##from(in[begin])))                                         \
-            begin++;                                                                                                       \
-        return begin < count ? begin : count;                                                                              \
+#define SEARCH(from, to, working)                                                                                     \
+    static size_t from##_to_##to##_first_unfit(const void *source, size_t count)                                      \
+    {                                                                                                                 \
+        const element_##from *in = source;                                                                            \
+        size_t begin = 0;                                                                                             \
+        for (; begin < count; begin += CHECK_BLOCK) {                                                                 \
+            size_t end = count - begin < CHECK_BLOCK ? count : begin + CHECK_BLOCK;                                   \
+            unsigned int bad = 0;                                                                                     \
+            for (size_t i = begin; i < end; i++)                                                                      \
+                bad |= !working##_to_##to##_fits(widen_##from(in[i]));                                                \
+            if (bad)                                                                                                  \
+                break;                                                                                                \
+        }                                                                                                             \
+        while (begin < count && working##_to_##to##_fits(widen_##from(in[begin])))                                    \
+            begin++;                                                                                                  \
+        return begin < count ? begin : count;                                                                         \
     }
 
 /* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
@@ -80,18 +80,18 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
     return head < count ? head : count;
 }
 
-#define LOOP_LANES(from, to, working)                                                                                      \
-    static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                                   \
-    {                                                                                                                      \
-        element_##to *out = target;                                                                                        \
-        const element_##from *in = source;                                                                                 \
-        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                                 \
-        for (; i < head; i++)                                                                                              \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                     \
-        for (; i + LANES <= count; i += LANES)                                                                             \
-            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                                 \
-        for (; i < count; i++)                                                                                             \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                     \
+#define LOOP_LANES(from, to, working)                                                                                 \
+    static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                              \
+    {                                                                                                                 \
+        element_##to *out = target;                                                                                   \
+        const element_##from *in = source;                                                                            \
+        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                            \
+        for (; i < head; i++)                                                                                         \
+            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+        for (; i + LANES <= count; i += LANES)                                                                        \
+            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                            \
+        for (; i < count; i++)                                                                                        \
+            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
     }
 #else
 #define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
@@ -116,7 +116,7 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #undef PAIR_CLAMPED_LANES
 #undef PAIR_INEXACT_LANES
 #undef PAIR_ROUNDED_LANES
-#define ENTRY(from, to, toward_zero, unfit)                                                                                \
+#define ENTRY(from, to, toward_zero, unfit)                                                                           \
     [ferryi_number_##from][ferryi_number_##to] = {from##_to_##to##_nearest, from##_to_##to##_##toward_zero, unfit},
 #define PAIR_EXACT(from, to, working) ENTRY(from, to, nearest, NULL)
 #define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)

@@ -24,17 +24,19 @@ typedef struct { vector_f64 a, b, c, d, e, f, g, h; } lanes_f64;
 
 #define EACH(step, x) {step((x).a), step((x).b), step((x).c), step((x).d)}
 #define PAIRWISE(step, x) {step((x).a, (x).b), step((x).c, (x).d), step((x).e, (x).f), step((x).g, (x).h)}
-#define SPLIT(low, high, x) {low((x).a), high((x).a), low((x).b), high((x).b), low((x).c), high((x).c), low((x).d), high((x).d)}
+#define HALVES(low, high, v) low(v), high(v)
+#define SPLIT(low, high, x)                                                                                           \
+    {HALVES(low, high, (x).a), HALVES(low, high, (x).b), HALVES(low, high, (x).c), HALVES(low, high, (x).d)}
 
 /* -- load and widen -------------------------------------------------------------------------------- */
 
-#define LOAD(type, number)                                                                                                 \
-    STEP lanes_##type lanes_load_##number(const void *source)                                                              \
-    {                                                                                                                      \
-        const char *in = source;                                                                                           \
-        const size_t step = VECTOR_LANES * sizeof(number_##number);                                                        \
-        return (lanes_##type){load_##number(in), load_##number(in + step), load_##number(in + 2 * step),                   \
-                              load_##number(in + 3 * step)};                                                               \
+#define LOAD(type, number)                                                                                            \
+    STEP lanes_##type lanes_load_##number(const void *source)                                                         \
+    {                                                                                                                 \
+        const char *in = source;                                                                                      \
+        const size_t step = VECTOR_LANES * sizeof(number_##number);                                                   \
+        return (lanes_##type){load_##number(in), load_##number(in + step), load_##number(in + 2 * step),              \
+                              load_##number(in + 3 * step)};                                                          \
     }
 
 LOAD(i32, int8)
@@ -101,22 +103,22 @@ STEP lanes_f64 lanes_f64_of_f32(lanes_f32 x) { return (lanes_f64)SPLIT(low_f64_o
 
 /* -- saturate and store ---------------------------------------------------------------------------- */
 
-#define STORE_32_BITS(number, type, store)                                                                                 \
-    STEP void lanes_store_##number(void *target, lanes_##type x)                                                           \
-    {                                                                                                                      \
-        char *out = target;                                                                                                \
-        store(out, x.a);                                                                                                   \
-        store(out + sizeof(x.a), x.b);                                                                                     \
-        store(out + 2 * sizeof(x.a), x.c);                                                                                 \
-        store(out + 3 * sizeof(x.a), x.d);                                                                                 \
+#define STORE_32_BITS(number, type, store)                                                                            \
+    STEP void lanes_store_##number(void *target, lanes_##type x)                                                      \
+    {                                                                                                                 \
+        char *out = target;                                                                                           \
+        store(out, x.a);                                                                                              \
+        store(out + sizeof(x.a), x.b);                                                                                \
+        store(out + 2 * sizeof(x.a), x.c);                                                                            \
+        store(out + 3 * sizeof(x.a), x.d);                                                                            \
     }
-#define STORE_16_BITS(number, type, pack)                                                                                  \
-    STEP void lanes_store_##number(void *target, lanes_##type x)                                                           \
-    {                                                                                                                      \
-        store_int(target, pack(x.a, x.b));                                                                                 \
-        store_int((char *)target + sizeof(x.a), pack(x.c, x.d));                                                           \
+#define STORE_16_BITS(number, type, pack)                                                                             \
+    STEP void lanes_store_##number(void *target, lanes_##type x)                                                      \
+    {                                                                                                                 \
+        store_int(target, pack(x.a, x.b));                                                                            \
+        store_int((char *)target + sizeof(x.a), pack(x.c, x.d));                                                      \
     }
-#define STORE_8_BITS(number, pack)                                                                                         \
+#define STORE_8_BITS(number, pack)                                                                                    \
     STEP void lanes_store_##number(void *target, lanes_i32 x) { store_int(target, pack(x.a, x.b, x.c, x.d)); }
 
 STORE_32_BITS(int, i32, store_int)

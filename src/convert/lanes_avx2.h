@@ -96,8 +96,8 @@ odd_of_f64(__m256d low, __m256d high)
     __m256d low_away = _mm256_cmp_pd(_mm256_andnot_pd(sign, low_back), _mm256_andnot_pd(sign, low), _CMP_GT_OQ);
     __m256d high_away = _mm256_cmp_pd(_mm256_andnot_pd(sign, high_back), _mm256_andnot_pd(sign, high), _CMP_GT_OQ);
     __m256d low_lost = _mm256_cmp_pd(low_back, low, _CMP_NEQ_UQ), high_lost = _mm256_cmp_pd(high_back, high, _CMP_NEQ_UQ);
-#define NARROW_MASKS(x, y)                                                                                                 \
-    _mm256_blend_epi32(_mm256_permutevar8x32_epi32(_mm256_castpd_si256(x), even_words),                                    \
+#define NARROW_MASKS(x, y)                                                                                            \
+    _mm256_blend_epi32(_mm256_permutevar8x32_epi32(_mm256_castpd_si256(x), even_words),                               \
                        _mm256_permutevar8x32_epi32(_mm256_castpd_si256(y), even_words), 0xf0)
     __m256i bits = _mm256_castps_si256(nearest);
     bits = _mm256_add_epi32(bits, NARROW_MASKS(low_away, high_away));

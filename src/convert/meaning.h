@@ -3,9 +3,9 @@
 #define FERRYI_CONVERT_MEANING_H
 
 /*
- * What a conversion means, one element at a time. A source is widened to a working type (i32, i64, u64, f32, f64; c32, c64), which
- * is exact; <working>_to_<target>_nearest, ..._toward_zero and ..._fits are the three policies from there. Everything is
- * written with selects, not branches, so that loops over it vectorise, and no cast is ever out of range.
+ * What a conversion means, one element at a time. A source is widened to a working type (i32, i64, u64, f32, f64; c32,
+ * c64), which is exact; <working>_to_<target>_nearest, ..._toward_zero and ..._fits are the three policies from there.
+ * Everything is written with selects, not branches, so that loops over it vectorise, and no cast is ever out of range.
  *
  * A narrow float is reached from a wide source through binary32 rounded to odd: inexact values get an odd last digit, so
  * that they lie on the right side of every tie, and the second rounding is the only one that shows.
@@ -108,70 +108,70 @@ widen_half(number_half value)
 
 /* -- integers to integers: clamped, where the target is narrower on that side ---------------------------- */
 
-#define INTEGER_STEP(working, to, type, clamped, inside)                                                                  \
-    MEANING bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                      \
-    MEANING number_##to working##_to_##to##_nearest(type value) { return (number_##to)(clamped); }                         \
+#define INTEGER_STEP(working, to, type, clamped, inside)                                                              \
+    MEANING bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
+    MEANING number_##to working##_to_##to##_nearest(type value) { return (number_##to)(clamped); }                    \
     MEANING number_##to working##_to_##to##_toward_zero(type value) { return (number_##to)(clamped); }
 #define INTEGER_KEPT(working, to, type) INTEGER_STEP(working, to, type, value, true)
 #define INTEGER_RAISED(working, to, type, low) INTEGER_STEP(working, to, type, value < low ? low : value, value >= low)
 #define INTEGER_LOWERED(working, to, type, high) INTEGER_STEP(working, to, type, value > high ? high : value, value <= high)
-#define INTEGER_CLAMPED(working, to, type, low, high)                                                                      \
+#define INTEGER_CLAMPED(working, to, type, low, high)                                                                 \
     INTEGER_STEP(working, to, type, value < low ? low : value > high ? high : value, value >= low && value <= high)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
 /* The lowest values are even and the highest odd, so that of the two ties only the lower one is inside. */
-#define FLOAT_FITS(working, to, type, low, high)                                                                           \
+#define FLOAT_FITS(working, to, type, low, high)                                                                      \
     MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
 /* Clamped first: the limits are exact in every float. NaN is no number, and becomes 0. */
-#define FLOAT_TO_SMALL(working, to, type, low, high)                                                                       \
-    FLOAT_FITS(working, to, type, low, high)                                                                               \
-    MEANING type working##_to_##to##_clamped(type value)                                                                   \
-    {                                                                                                                      \
-        value = value == value ? value : 0;                                                                                \
-        value = value < (type)low ? (type)low : value;                                                                     \
-        return value > (type)high ? (type)high : value;                                                                    \
-    }                                                                                                                      \
-    MEANING number_##to working##_to_##to##_nearest(type value)                                                            \
-    {                                                                                                                      \
-        return (number_##to)round_##working(working##_to_##to##_clamped(value));                                           \
-    }                                                                                                                      \
-    MEANING number_##to working##_to_##to##_toward_zero(type value)                                                        \
-    {                                                                                                                      \
-        return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                                   \
+#define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
+    FLOAT_FITS(working, to, type, low, high)                                                                          \
+    MEANING type working##_to_##to##_clamped(type value)                                                              \
+    {                                                                                                                 \
+        value = value == value ? value : 0;                                                                           \
+        value = value < (type)low ? (type)low : value;                                                                \
+        return value > (type)high ? (type)high : value;                                                               \
+    }                                                                                                                 \
+    MEANING number_##to working##_to_##to##_nearest(type value)                                                       \
+    {                                                                                                                 \
+        return (number_##to)round_##working(working##_to_##to##_clamped(value));                                      \
+    }                                                                                                                 \
+    MEANING number_##to working##_to_##to##_toward_zero(type value)                                                   \
+    {                                                                                                                 \
+        return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
     }
 
 /* The highest int is no float, so it is put in afterwards. */
-#define FLOAT_TO_INT(working, to, type)                                                                                    \
-    FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                                   \
-    MEANING number_int working##_to_int_nearest(type value)                                                                \
-    {                                                                                                                      \
-        int32_t result = round_##working(working##_to_int_fits(value) ? value : 0);                                        \
-        result = value >= (type)2147483647.5 ? INT32_MAX : result;                                                         \
-        return value < (type)-0x1p31 ? INT32_MIN : result;                                                                 \
-    }                                                                                                                      \
-    MEANING number_int working##_to_int_toward_zero(type value)                                                            \
-    {                                                                                                                      \
-        double number = value == value ? value : 0;                                                                        \
-        number = number < -0x1p31 ? -0x1p31 : number;                                                                      \
-        return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                                   \
+#define FLOAT_TO_INT(working, to, type)                                                                               \
+    FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
+    MEANING number_int working##_to_int_nearest(type value)                                                           \
+    {                                                                                                                 \
+        int32_t result = round_##working(working##_to_int_fits(value) ? value : 0);                                   \
+        result = value >= (type)2147483647.5 ? INT32_MAX : result;                                                    \
+        return value < (type)-0x1p31 ? INT32_MIN : result;                                                            \
+    }                                                                                                                 \
+    MEANING number_int working##_to_int_toward_zero(type value)                                                       \
+    {                                                                                                                 \
+        double number = value == value ? value : 0;                                                                   \
+        number = number < -0x1p31 ? -0x1p31 : number;                                                                 \
+        return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
-#define FLOAT_TO_UINT32(working, to, type)                                                                                 \
-    FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                       \
-    MEANING double working##_to_uint32_clamped(double value)                                                               \
-    {                                                                                                                      \
-        value = value > 0 ? value : 0;                                                                                     \
-        return value > 4294967295.0 ? 4294967295.0 : value;                                                                \
-    }                                                                                                                      \
-    MEANING number_uint32 working##_to_uint32_nearest(type value)                                                          \
-    {                                                                                                                      \
-        return (uint32_t)round_wide(working##_to_uint32_clamped(value));                                                   \
-    }                                                                                                                      \
-    MEANING number_uint32 working##_to_uint32_toward_zero(type value)                                                      \
-    {                                                                                                                      \
-        return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                      \
+#define FLOAT_TO_UINT32(working, to, type)                                                                            \
+    FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
+    MEANING double working##_to_uint32_clamped(double value)                                                          \
+    {                                                                                                                 \
+        value = value > 0 ? value : 0;                                                                                \
+        return value > 4294967295.0 ? 4294967295.0 : value;                                                           \
+    }                                                                                                                 \
+    MEANING number_uint32 working##_to_uint32_nearest(type value)                                                     \
+    {                                                                                                                 \
+        return (uint32_t)round_wide(working##_to_uint32_clamped(value));                                              \
+    }                                                                                                                 \
+    MEANING number_uint32 working##_to_uint32_toward_zero(type value)                                                 \
+    {                                                                                                                 \
+        return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
 /* From 2^53 on every double is whole, so rounding is over where the limits are. */
@@ -182,15 +182,15 @@ put_limits_int64(double value, int64_t inside)
     return value < -0x1p63 ? INT64_MIN : inside;
 }
 
-#define FLOAT_TO_INT64(working, to, type)                                                                                  \
-    FLOAT_FITS(working, to, type, -0x1p63, 0x1p63)                                                                         \
-    MEANING number_int64 working##_to_int64_nearest(type value)                                                            \
-    {                                                                                                                      \
-        return put_limits_int64(value, round_wide(working##_to_int64_fits(value) ? value : 0));                            \
-    }                                                                                                                      \
-    MEANING number_int64 working##_to_int64_toward_zero(type value)                                                        \
-    {                                                                                                                      \
-        return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                             \
+#define FLOAT_TO_INT64(working, to, type)                                                                             \
+    FLOAT_FITS(working, to, type, -0x1p63, 0x1p63)                                                                    \
+    MEANING number_int64 working##_to_int64_nearest(type value)                                                       \
+    {                                                                                                                 \
+        return put_limits_int64(value, round_wide(working##_to_int64_fits(value) ? value : 0));                       \
+    }                                                                                                                 \
+    MEANING number_int64 working##_to_int64_toward_zero(type value)                                                   \
+    {                                                                                                                 \
+        return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
 /* The upper half of the range is moved down by 2^63 and back. `low` is the result where the value is less. */
@@ -208,22 +208,22 @@ lower_half(double value)
     return value > 0 && value < 0x1p63 ? value : 0;
 }
 
-#define FLOAT_TO_UINT64(working, to, type)                                                                                 \
-    FLOAT_FITS(working, to, type, 0.0, 0x1p64)                                                                             \
-    MEANING number_uint64 working##_to_uint64_nearest(type value)                                                          \
-    {                                                                                                                      \
-        return put_limits_uint64(value, round_wide(lower_half(value)));                                                    \
-    }                                                                                                                      \
-    MEANING number_uint64 working##_to_uint64_toward_zero(type value)                                                      \
-    {                                                                                                                      \
-        return put_limits_uint64(value, (int64_t)lower_half(value));                                                       \
+#define FLOAT_TO_UINT64(working, to, type)                                                                            \
+    FLOAT_FITS(working, to, type, 0.0, 0x1p64)                                                                        \
+    MEANING number_uint64 working##_to_uint64_nearest(type value)                                                     \
+    {                                                                                                                 \
+        return put_limits_uint64(value, round_wide(lower_half(value)));                                               \
+    }                                                                                                                 \
+    MEANING number_uint64 working##_to_uint64_toward_zero(type value)                                                 \
+    {                                                                                                                 \
+        return put_limits_uint64(value, (int64_t)lower_half(value));                                                  \
     }
 
 /* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------------------- */
 
-#define TO_BOOL(working, type)                                                                                             \
-    MEANING bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                                   \
-    MEANING number_bool8 working##_to_bool8_nearest(type value) { return value != 0; }                                       \
+#define TO_BOOL(working, type)                                                                                        \
+    MEANING bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
+    MEANING number_bool8 working##_to_bool8_nearest(type value) { return value != 0; }                                \
     MEANING number_bool8 working##_to_bool8_toward_zero(type value) { return value != 0; }
 
 TO_BOOL(i32, int32_t)
@@ -319,9 +319,9 @@ f64_to_float_fits(double value)
     return (__builtin_fabs(value) < 0x1.ffffffp127) | (__builtin_fabs(value) == __builtin_inf()) | (value != value);
 }
 
-#define FLOAT_THROUGH_ODD(working, to, type, odd)                                                                          \
-    MEANING bool working##_to_##to##_fits(type value) { return f32_to_##to##_fits(odd); }                                  \
-    MEANING number_##to working##_to_##to##_nearest(type value) { return f32_to_##to##_nearest(odd); }                     \
+#define FLOAT_THROUGH_ODD(working, to, type, odd)                                                                     \
+    MEANING bool working##_to_##to##_fits(type value) { return f32_to_##to##_fits(odd); }                             \
+    MEANING number_##to working##_to_##to##_nearest(type value) { return f32_to_##to##_nearest(odd); }                \
     MEANING number_##to working##_to_##to##_toward_zero(type value) { return f32_to_##to##_toward_zero(odd); }
 
 FLOAT_THROUGH_ODD(f64, half, double, f64_to_float_odd(value))
@@ -353,12 +353,12 @@ i64_cut_to_double(int64_t value, bool odd)
     return value < 0 ? -magnitude : magnitude;
 }
 
-#define INTEGER_TO_FLOATS(working, type, cut, odd)                                                                         \
-    MEANING double working##_to_double_nearest(type value) { return (double)value; }                                       \
-    MEANING double working##_to_double_toward_zero(type value) { return cut; }                                             \
-    MEANING float working##_to_float_nearest(type value) { return (float)value; }                                          \
-    MEANING float working##_to_float_toward_zero(type value) { return f64_to_float_toward_zero(cut); }                     \
-    FLOAT_THROUGH_ODD(working, half, type, f64_to_float_odd(odd))                                                          \
+#define INTEGER_TO_FLOATS(working, type, cut, odd)                                                                    \
+    MEANING double working##_to_double_nearest(type value) { return (double)value; }                                  \
+    MEANING double working##_to_double_toward_zero(type value) { return cut; }                                        \
+    MEANING float working##_to_float_nearest(type value) { return (float)value; }                                     \
+    MEANING float working##_to_float_toward_zero(type value) { return f64_to_float_toward_zero(cut); }                \
+    FLOAT_THROUGH_ODD(working, half, type, f64_to_float_odd(odd))                                                     \
     FLOAT_THROUGH_ODD(working, bfloat16, type, f64_to_float_odd(odd))
 
 INTEGER_TO_FLOATS(i32, int32_t, (double)value, (double)value)
@@ -367,11 +367,11 @@ INTEGER_TO_FLOATS(u64, uint64_t, u64_cut_to_double(value, false), u64_cut_to_dou
 
 /* -- complex numbers: the real part as that float, and no imaginary one ------------------------------------------ */
 
-#define TO_COMPLEX(working, type, number, how)                                                                             \
-    MEANING number_complex_##number working##_to_complex_##number##_##how(type value)                                      \
-    {                                                                                                                      \
-        number_complex_##number result = {working##_to_##number##_##how(value), 0};                                        \
-        return result;                                                                                                     \
+#define TO_COMPLEX(working, type, number, how)                                                                        \
+    MEANING number_complex_##number working##_to_complex_##number##_##how(type value)                                 \
+    {                                                                                                                 \
+        number_complex_##number result = {working##_to_##number##_##how(value), 0};                                   \
+        return result;                                                                                                \
     }
 
 TO_COMPLEX(i32, int32_t, float, nearest)

@@ -13,7 +13,7 @@
 #include <emmintrin.h>
 
 enum {
-    STREAM_FROM = 24 << 20, /* read and written bytes. What share of the last cache is ours cannot be asked; this was measured */
+    STREAM_FROM = 24 << 20, /* read and written; measured, as our share of the last cache cannot be asked for */
     LINE = 64,
     PAGE = 4096,
     PAGES = 4, /* that take turns */
@@ -72,16 +72,22 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
+/* Where far less is written than read, there is little to save; an array converted in place is read anyway. */
+static bool
+is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes, size_t count)
+{
+    return count >= STREAM_FROM / (source_bytes + target_bytes) && 2 * target_bytes >= source_bytes &&
+           (uintptr_t)target % target_bytes == 0 &&
+           is_apart(target, count * target_bytes, source, count * source_bytes);
+}
+
 void
-ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source, size_t source_bytes,
-                     size_t count)
+ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source,
+                     size_t source_bytes, size_t count)
 {
     char *out = target;
     const char *in = source;
-    /* Where far less is written than read, there is little to save. */
-    bool streams = 2 * target_bytes >= source_bytes && count >= STREAM_FROM / (source_bytes + target_bytes) && (uintptr_t)out % target_bytes == 0 &&
-                   is_apart(out, count * target_bytes, in, count * source_bytes);
-    if (streams) {
+    if (is_worth_streaming(out, target_bytes, in, source_bytes, count)) {
         size_t head = (0 - (uintptr_t)out) % PAGE / target_bytes;
         loop(out, in, head);
         head += convert_groups(loop, out + head * target_bytes, target_bytes, in + head * source_bytes, source_bytes,
@@ -96,8 +102,8 @@ ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_byte
 #else
 
 void
-ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source, size_t source_bytes,
-                     size_t count)
+ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source,
+                     size_t source_bytes, size_t count)
 {
     (void)target_bytes;
     (void)source_bytes;
