@@ -170,8 +170,17 @@ bench_report_open(struct bench_report *report, const char *bench, const struct b
 static const char *
 goal_text(struct bench_goal goal, char text[32])
 {
-    snprintf(text, 32, goal.kind == BENCH_EXACTLY ? "== %g" : "<= %g", goal.limit);
+    const char *relation = goal.kind == BENCH_EXACTLY ? "==" : goal.kind == BENCH_AT_LEAST ? ">=" : "<=";
+    snprintf(text, 32, "%s %g", relation, goal.limit);
     return goal.kind == BENCH_NO_GOAL ? "" : text;
+}
+
+static bool
+is_met(struct bench_goal goal, double judged)
+{
+    if (goal.kind == BENCH_EXACTLY)
+        return judged == goal.limit;
+    return goal.kind == BENCH_AT_LEAST ? judged >= goal.limit : judged <= goal.limit;
 }
 
 static void
@@ -199,7 +208,7 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
     char text[32];
     const char *goal = goal_text(record->goal, text);
     double judged = record->peer ? record->value / record->peer_value : record->value;
-    bool met = record->goal.kind == BENCH_EXACTLY ? judged == record->goal.limit : judged <= record->goal.limit;
+    bool met = is_met(record->goal, judged);
 
     printf("%-28s %-13s %10.4g %-12s ", record->case_name, record->metric, record->value, record->unit);
     if (record->peer)

@@ -41,7 +41,7 @@ bool bench_failed(const char *what);
 
 /* -- the report ------------------------------------------------------------------------------------ */
 
-enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_EXACTLY };
+enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_EXACTLY };
 
 /** For the ratio where there is a peer, else for the value. */
 struct bench_goal {

@@ -16,6 +16,7 @@ OUTPUTS = {
     "source": ("typed.c.j2", False),
     "convert-header": ("convert.h.j2", True),
     "convert-source": ("convert.c.j2", True),
+    "convert-pairs": ("convert_pairs.h.j2", True),  # of the library itself
 }
 
 
@@ -51,8 +52,11 @@ def render(command, types, renderer):
     template, several = OUTPUTS[command]
     if not several:
         return renderer.render(template, t=types[0])
-    from ferry_pairs import ConversionSet
-    return renderer.render(template, c=ConversionSet(types))
+    from ferry_pairs import ConversionSet, KernelSet
+    conversions = ConversionSet(types)
+    if command == "convert-pairs":
+        return renderer.render(template, k=KernelSet(types))
+    return renderer.render(template, c=conversions)
 
 
 def own_modules():

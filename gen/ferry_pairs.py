@@ -1,34 +1,60 @@
 # SPDX-License-Identifier: MIT
 """Ordered pairs of numeric element types, and what the conversion between the two has to do.
 
-Each pair is of exactly one class: exact (a cast that always holds the value), clamped (integer to a narrower integer),
-rounded (float to integer), narrowed (float to a narrower float), inexact (integer to a float with fewer digits).
+Each pair is of exactly one class: exact (always holds the value), clamped (an integer that may not fit), rounded (a float
+to an integer), narrowed (a float to fewer digits, or integers that may become infinite), inexact (digits are lost, and
+nothing else). A conversion widens its source to a working type, which is exact, and goes from there to the target; what
+that second step means is one line of src/convert/meaning.h for each class of step.
 """
 
 import os
 
 from ferry_types import GEN_ABI, TypeFileError, include_line
 
-SIGNIFICAND_BITS = {32: 24, 64: 53}  # of the float kinds that C computes with
+# By (kind, bits): digits of the significand, and the lowest magnitude that is rounded to infinity.
+FLOATS = {
+    ("float", 16): (11, 65520),
+    ("bfloat", 16): (8, 2**128 - 2**119),
+    ("float", 32): (24, 2**128 - 2**103),
+    ("float", 64): (53, 2**1024 - 2**970),
+}
+HIGHEST_FINITE = {("float", 16): 65504, ("bfloat", 16): (2**8 - 1) * 2**120, ("float", 32): (2**24 - 1) * 2**104,
+                  ("float", 64): (2**53 - 1) * 2**971}
+LOWEST_EXPONENT = {("float", 16): -24, ("bfloat", 16): -133, ("float", 32): -149, ("float", 64): -1074}
+
+WORKING_RANGES = {"i32": (-2**31, 2**31 - 1), "i64": (-2**63, 2**63 - 1), "u64": (0, 2**64 - 1)}
+WORKING_C_TYPES = {"i32": "int32_t", "i64": "int64_t", "u64": "uint64_t", "f32": "float", "f64": "double"}
+
+# What the vector steps of src/convert/lanes.h read and write.
+LANE_SOURCES = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
+LANE_TARGETS = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
+
+
+def is_float(element):
+    return (element.kind, element.bits) in FLOATS
 
 
 def is_numeric(element):
-    if element.kind == "float":
-        return element.bits in SIGNIFICAND_BITS
-    return element.kind in ("int", "uint")
+    return is_float(element) or element.kind in ("int", "uint", "bool", "complex")
 
 
 def integer_range(element):
     """Lowest and highest value of an integer element."""
+    if element.kind == "bool":
+        return 0, 1
     if element.kind == "int":
         return -2 ** (element.bits - 1), 2 ** (element.bits - 1) - 1
     return 0, 2 ** element.bits - 1
 
 
-def limit_names(element):
-    if element.kind == "int":
-        return f"INT{element.bits}_MIN", f"INT{element.bits}_MAX"
-    return "0", f"UINT{element.bits}_MAX"
+def working_type(element):
+    """The type in which a source is computed with; it holds every value of the source."""
+    if element.kind == "complex":
+        return f"c{element.bits // 2}"
+    if is_float(element):
+        return "f64" if element.bits == 64 else "f32"
+    low, high = integer_range(element)
+    return next(name for name, (lowest, highest) in WORKING_RANGES.items() if lowest <= low and high <= highest)
 
 
 class Pair:
@@ -43,44 +69,71 @@ class Pair:
         self.copy_from_function = f"{target.sym}_copy_from_{source.name}"
         self.copy_to_function = f"{source.sym}_copy_to_{target.name}"
         self.convert_function = f"{target.sym}_convert_from_{source.name}"
-        self._classify()
+        self.working = working_type(source)
+        self.source_number, self.target_number = (f"{e.name}8" if e.kind == "bool" else e.name for e in (source, target))
+        self.can_fail, self.has_toward_zero = self._classify(source, target)
+        self.form = {(False, False): "PAIR_EXACT", (True, False): "PAIR_CLAMPED", (False, True): "PAIR_INEXACT",
+                     (True, True): "PAIR_ROUNDED"}[self.can_fail, self.has_toward_zero]
+        if source.name in LANE_SOURCES and target.name in LANE_TARGETS:
+            self.form += "_LANES"
 
-    def _classify(self):
-        source_float, target_float = self.source.kind == "float", self.target.kind == "float"
-        self.is_rounded = source_float and not target_float
-        self.is_narrowed = source_float and target_float and self.source.bits > self.target.bits
-        self.is_clamped = self.is_inexact = False
-        if not source_float and target_float:
-            self._integer_to_float()
-        elif not source_float:
-            self._integer_to_integer()
-        elif self.is_rounded:
-            self._float_to_integer()
-        self.is_exact = not (self.is_rounded or self.is_narrowed or self.is_clamped or self.is_inexact)
-        self.has_toward_zero = self.is_rounded or self.is_narrowed or self.is_inexact
-        self.can_fail = self.is_rounded or self.is_narrowed or self.is_clamped
+    def _classify(self, source, target):
+        """Whether CHECK may refuse a value, and whether TRUNCATE differs from SATURATE."""
+        if target.kind == "complex":
+            bits = source.bits // 2 if source.kind == "complex" else source.bits
+            return self._to_float(source, bits, ("float", target.bits // 2))
+        if is_float(target):
+            return self._to_float(source, source.bits, (target.kind, target.bits))
+        if is_float(source):
+            return True, target.kind != "bool"
+        low, high = integer_range(target)
+        source_low, source_high = integer_range(source)
+        return source_low < low or source_high > high, False
 
-    def _integer_to_float(self):
-        digits = SIGNIFICAND_BITS[self.target.bits]
-        self.is_signed = self.source.kind == "int"
-        self.is_inexact = self.source.bits - self.is_signed > digits
-        self.significand_max = f"UINT64_C(0x{2 ** digits - 1:x})"
+    def _to_float(self, source, bits, target):
+        digits, infinite = FLOATS[target]
+        if source.kind in ("int", "uint", "bool"):
+            low, high = integer_range(source)
+            return max(-low, high) >= infinite, max(-low, high) > 2**digits
+        own = (source.kind if source.kind == "bfloat" else "float", bits)
+        wide = HIGHEST_FINITE[own] >= infinite
+        return wide, wide or FLOATS[own][0] > digits or LOWEST_EXPONENT[own] < LOWEST_EXPONENT[target]
 
-    def _integer_to_integer(self):
-        low, high = integer_range(self.target)
-        source_low, source_high = integer_range(self.source)
-        self.low_limit, self.high_limit = limit_names(self.target)
-        self.checks_low, self.checks_high = source_low < low, source_high > high
-        self.is_clamped = self.checks_low or self.checks_high
 
-    def _float_to_integer(self):
-        suffix = "f" if self.source.bits == 32 else ""
-        low, high = integer_range(self.target)
-        self.low_limit, self.high_limit = limit_names(self.target)
-        self.low_value = f"{low}.0{suffix}"
-        self.end_value = f"{high + 1}.0{suffix}"  # a power of two: exact, where the highest value may not be
-        self.round_function = "rint" + suffix
-        self.truncate_function = "trunc" + suffix
+class IntegerStep:
+    """From a working type to an integer: the name of the macro that defines it, and its arguments."""
+
+    def __init__(self, working, target):
+        low, high = integer_range(target)
+        self.target = target.name
+        self.working = working
+        if working in WORKING_RANGES:
+            lowest, highest = WORKING_RANGES[working]
+            forms = {(False, False): ("KEPT", []), (True, False): ("RAISED", [low]), (False, True): ("LOWERED", [high]),
+                     (True, True): ("CLAMPED", [low, high])}
+            form, limits = forms[low > lowest, high < highest]
+            self.macro = "INTEGER_" + form
+            self.arguments = ", ".join(["", WORKING_C_TYPES[working]] + [str(limit) for limit in limits])
+        else:
+            self.macro = "FLOAT_TO_SMALL" if target.bits < 32 else f"FLOAT_TO_{target.name.upper()}"
+            limits = [f"{low}.0", f"{high}.0"] if target.bits < 32 else []
+            self.arguments = ", ".join(["", WORKING_C_TYPES[working], *limits])
+
+
+class KernelSet:
+    """What the library's own kernels are made of: integer steps and all pairs."""
+
+    def __init__(self, types):
+        self.sources = ", ".join(element.source for element in types)
+        integers = [element for element in types if element.kind in ("int", "uint")]
+        self.integer_steps = [IntegerStep(working, target) for working in WORKING_C_TYPES for target in integers]
+        self.pairs = numeric_pairs(types)
+
+
+def numeric_pairs(types):
+    """All ordered pairs; a complex number has no conversion to a real one."""
+    return [Pair(source, target) for source in types for target in types
+            if source is not target and (source.kind != "complex" or target.kind == "complex")]
 
 
 class ConversionSet:
@@ -90,7 +143,9 @@ class ConversionSet:
         for element in types:
             if not is_numeric(element):
                 raise TypeFileError(element.path, "kind", f"'{element.kind}' of {element.bits} bits is not converted; "
-                                    "expected float of 32 or 64 bits, int or uint")
+                                    "expected float, bfloat, int, uint, bool or complex")
+            if element.kind == "complex" and element.bits == 32:
+                raise TypeFileError(element.path, "bits", "is 32; expected 64 or 128, complex numbers that are converted")
             if element.prefix != types[0].prefix:
                 raise TypeFileError(element.path, "prefix", f"is '{element.prefix}'; expected '{types[0].prefix}', "
                                     "as in the other types of this header")
@@ -104,4 +159,4 @@ class ConversionSet:
         self.include_line = include_line(self.header)
         self.include_lines = [element.include_line for element in types]
         self.gen_abi = GEN_ABI
-        self.pairs = [Pair(source, target) for source in types for target in types if source is not target]
+        self.pairs = numeric_pairs(types)

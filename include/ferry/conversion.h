@@ -32,7 +32,7 @@ typedef ferry_status ferry_convert_function(void *target, const void *source, si
 typedef struct ferry_conversion {
     const ferry_element *from;
     const ferry_element *to;
-    ferry_convert_function *convert;
+    ferry_convert_function *convert; /**< NULL: the library's own, when both are numbers */
 } ferry_conversion;
 
 /**
@@ -53,7 +53,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_convert(ferry_buffer *target
                                                             size_t count, ferry_convert_policy policy);
 
 /**
- * Convert between arrays, which do not overlap: the checking edge of the generated array functions.
+ * Convert between arrays: the checking edge of the generated array functions. They do not overlap, but the target may be the
+ * source itself where its elements are no wider; neither need be aligned, unless `convert` is a function of yours.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy; NULL with count > 0, though CHECK takes a NULL target and then
  *         only checks); FERRY_ERROR_OVERFLOW (bytes of the arrays); FERRY_ERROR_OUT_OF_RANGE by CHECK, with ferry_error_index() set.
  */

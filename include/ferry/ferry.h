@@ -5,7 +5,8 @@
 /**
  * @file
  * The whole core: contexts, streams, untyped buffers, kernels, pools. The typed buffers are one header each:
- * <ferry/float.h>, <ferry/int.h>, <ferry/double.h>, <ferry/byte.h>; conversions between them <ferry/convert.h>.
+ * <ferry/float.h>, double.h, half.h, bfloat16.h, int8.h, int16.h, int.h, int64.h, byte.h, uint16.h, uint32.h, uint64.h,
+ * bool.h, complex_float.h, complex_double.h; conversions between them <ferry/convert.h>.
  */
 
 #include <ferry/buffer.h>
@@ -13,6 +14,7 @@
 #include <ferry/conversion.h>
 #include <ferry/element.h>
 #include <ferry/kernel.h>
+#include <ferry/number.h>
 #include <ferry/pool.h>
 #include <ferry/scope.h>
 #include <ferry/status.h>

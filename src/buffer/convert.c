@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/convert.h"
 #include "src/buffer/copy.h"
 
 /*
@@ -19,14 +20,15 @@ run_conversion(void *target, const void *source, size_t count, const void *user)
 {
     const struct conversion_call *call = user;
     /* What the policy could refuse was refused before. */
-    (void)!call->conversion->convert(target, source, count, call->policy);
+    (void)!ferryi_conversion_apply(call->conversion, target, source, count, call->policy);
 }
 
 static ferry_status
 check_conversion(const ferry_conversion *conversion, ferry_convert_policy *policy, const char *what)
 {
-    if (!conversion || !conversion->from || !conversion->to || !conversion->convert)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the conversion is NULL or not whole", what);
+    ferry_status status = ferryi_conversion_check(conversion, what);
+    if (status != FERRY_OK)
+        return status;
     if (*policy == 0)
         *policy = FERRY_CONVERT_SATURATE;
     if (*policy < FERRY_CONVERT_SATURATE || *policy > FERRY_CONVERT_TRUNCATE)
@@ -37,7 +39,7 @@ check_conversion(const ferry_conversion *conversion, ferry_convert_policy *polic
 static ferry_status
 check_values(const ferry_conversion *conversion, const void *source, size_t count, ferry_convert_policy policy)
 {
-    return policy == FERRY_CONVERT_CHECK ? conversion->convert(NULL, source, count, policy) : FERRY_OK;
+    return policy == FERRY_CONVERT_CHECK ? ferryi_conversion_apply(conversion, NULL, source, count, policy) : FERRY_OK;
 }
 
 static struct ferryi_transform
@@ -97,7 +99,7 @@ copy_to_checked(ferry_buffer *buffer, const ferry_conversion *conversion, size_t
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy to converted: no memory for %zu elements", count);
     ferry_status status = ferry_buffer_copy_to(buffer, conversion->from, offset, values, count);
     if (status == FERRY_OK)
-        status = conversion->convert(target, values, count, FERRY_CONVERT_CHECK);
+        status = ferryi_conversion_apply(conversion, target, values, count, FERRY_CONVERT_CHECK);
     free(values);
     return status;
 }

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checking edge of conversions between arrays. What a pair of elements means is in the generated code;
+ * The checking edge of conversions between arrays, and the policies. What a pair of numbers means is in src/convert;
  * conversions from and to buffers are in convert.c.
  */
-#include <ferry/conversion.h>
+#include "src/buffer/convert.h"
 
 #include "src/base/base.h"
+#include "src/convert/kernels.h"
+
+ferry_status
+ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
+{
+    if (!conversion || !conversion->from || !conversion->to)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the conversion is NULL or not whole", what);
+    if (!conversion->convert && !ferryi_convert_kernel(conversion->from, conversion->to))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the library has no conversion from %s to %s", what,
+                           conversion->from->name, conversion->to->name);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_conversion_apply(const ferry_conversion *conversion, void *target, const void *source, size_t count,
+                        ferry_convert_policy policy)
+{
+    if (conversion->convert)
+        return conversion->convert(target, source, count, policy);
+
+    const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion->from, conversion->to);
+    if (policy == FERRY_CONVERT_CHECK && kernel->first_unfit) {
+        size_t index = kernel->first_unfit(source, count);
+        if (index < count)
+            return ferry_conversion_failed(conversion, index);
+    }
+    if (target)
+        ferryi_convert_array(policy == FERRY_CONVERT_TRUNCATE ? kernel->toward_zero : kernel->nearest, target,
+                             conversion->to->bytes, source, conversion->from->bytes, count);
+    return FERRY_OK;
+}
 
 static ferry_status
 refuse(const ferry_conversion *conversion, ferry_status status, size_t count, const char *why)
@@ -19,9 +50,10 @@ ferry_conversion_run(const ferry_conversion *conversion, void *target, const voi
                      ferry_convert_policy policy)
 {
     size_t bytes;
+    ferry_status status = ferryi_conversion_check(conversion, "convert an array");
 
-    if (conversion == NULL || conversion->from == NULL || conversion->to == NULL || conversion->convert == NULL)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "convert %zu elements: the conversion is NULL or incomplete", count);
+    if (status != FERRY_OK)
+        return status;
     if ((int)policy < 0 || (int)policy > FERRY_CONVERT_TRUNCATE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "convert %zu elements from %s to %s: policy %d is unknown", count,
                            conversion->from->name, conversion->to->name, (int)policy);
@@ -33,7 +65,7 @@ ferry_conversion_run(const ferry_conversion *conversion, void *target, const voi
         return refuse(conversion, FERRY_ERROR_INVALID_ARGUMENT, count, "the target is NULL");
     if (!ferryi_mul_size(count, conversion->from->bytes, &bytes) || !ferryi_mul_size(count, conversion->to->bytes, &bytes))
         return refuse(conversion, FERRY_ERROR_OVERFLOW, count, "more bytes than a size can hold");
-    return conversion->convert(target, source, count, policy);
+    return ferryi_conversion_apply(conversion, target, source, count, policy);
 }
 
 ferry_status

@@ -23,7 +23,7 @@ except ImportError:
 FLOAT = dict(json.loads((BUILTIN / "float.json").read_text()), prefix="mylib", header="mylib/float.h")
 VEC3 = json.loads((TYPES / "vec3.json").read_text())
 DROP = object()
-COMMANDS = ("header", "source", "convert-header", "convert-source", "check")
+COMMANDS = ("header", "source", "convert-header", "convert-source", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
@@ -99,7 +99,7 @@ CHANGES = [
     ("empty CUDA declaration", VEC3, ["cuda_declaration"], "", "cuda_declaration", "empty"),
     ("CUDA declaration with a NUL", VEC3, ["cuda_declaration"], "a\0b", "cuda_declaration", "control", BEYOND_SCHEMA),
     ("CUDA declaration too long", VEC3, ["cuda_declaration"], "x" * 5000, "cuda_declaration", "at most"),
-    ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "half", "conversions[0].from", "built-in"),
+    ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "decimal", "conversions[0].from", "built-in"),
     ("conversion without a function", VEC3, ["conversions", 0, "function"], DROP, "conversions[0].function", "missing"),
     ("conversion by no identifier", VEC3, ["conversions", 0, "function"], "f()", "conversions[0].function", "identifier"),
     ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),

@@ -17,7 +17,7 @@ from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WAR
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
-COMMANDS = ("header", "source", "convert-header", "convert-source")
+COMMANDS = ("header", "source", "convert-header", "convert-source", "convert-pairs")
 
 
 def all_outputs(folder, types, hash_seed):
@@ -71,6 +71,7 @@ def depfile_cases(tap, folder):
     pairs = GEN / "ferry_pairs.py"
     depfile_case(tap, folder, "convert-header", sources, [TEMPLATES / "convert.h.j2", pairs])
     depfile_case(tap, folder, "convert-source", sources, [TEMPLATES / "convert.c.j2", element, pairs])
+    depfile_case(tap, folder, "convert-pairs", sources, [TEMPLATES / "convert_pairs.h.j2", pairs])
 
 
 def refused(result, words, absent):

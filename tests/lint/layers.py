@@ -20,8 +20,9 @@ BELOW = {
     "valid_map": {"base", "coherence"},
     "transfer": {"base", "device", "pool"},
     "context": {"base", "device", "pool", "transfer"},
-    "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context"},
-    "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "buffer"},
+    "convert": {"base"},
+    "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert"},
+    "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert", "buffer"},
 }
 EVERYTHING = {"src/context.c"}  # wires all the others
 PURE = {"coherence"}  # standard headers only

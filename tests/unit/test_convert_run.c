@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversions between arrays: every pair and policy against an oracle written another way, and the checking edge. */
+#include <complex.h>
 #include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
@@ -238,18 +239,89 @@ test_arguments(void **state)
     assert_int_equal(target[0], 9);
 }
 
+/* The library converts any description of two numbers, whoever wrote it; it has nothing for others. */
+static void
+test_own_numbers(void **state)
+{
+    ferry_element half = {.name = "mine", .c_type = "uint16_t", .bytes = 2, .align = 2, .kind = FERRY_KIND_FLOAT, .bits = 16};
+    ferry_element record = {.name = "record", .c_type = "struct record", .bytes = 4, .align = 4, .kind = FERRY_KIND_STRUCT};
+    const ferry_conversion to_half = {ferry_float_element(), &half, NULL};
+    const ferry_conversion to_record = {ferry_float_element(), &record, NULL};
+    const ferry_conversion to_itself = {ferry_float_element(), ferry_float_element(), NULL};
+    const float source[] = {1, -2, 65520, 5.9604645e-8f};
+    const uint16_t expected[] = {0x3c00, 0xc000, 0x7c00, 1};
+    uint16_t target[4];
+
+    (void)state;
+    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_SATURATE), FERRY_OK);
+    assert_memory_equal(target, expected, sizeof(target));
+    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_error_index(), 2);
+    assert_int_equal(ferry_conversion_run(&to_record, target, source, 1, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_string_equal(ferry_last_error(), "convert an array: the library has no conversion from float to record");
+    assert_int_equal(ferry_conversion_run(&to_itself, target, source, 1, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+/* A function of the program's own is called with what was asked, and its answer is the answer. */
+static ferry_status
+refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)source;
+    *(int *)target = (int)count * 10 + (int)policy;
+    return count == 3 ? FERRY_ERROR_OUT_OF_RANGE : FERRY_OK;
+}
+
+static void
+test_own_function(void **state)
+{
+    const ferry_conversion conversion = {ferry_float_element(), ferry_int_element(), refuse_three};
+    const float source[3] = {0};
+    int target = 0;
+
+    (void)state;
+    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 2, FERRY_CONVERT_TRUNCATE), FERRY_OK);
+    assert_int_equal(target, 23);
+    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 3, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+}
+
+/* The types of <ferry/number.h> are laid out as the language's own, so that pointers may be cast. */
+static void
+test_layouts(void **state)
+{
+    const float _Complex number = 3.0f + 4.0f * I;
+    const ferry_complex_float *same = (const ferry_complex_float *)&number;
+    ferry_complex_double wide;
+
+    (void)state;
+    assert_int_equal(sizeof(ferry_complex_float), sizeof(float _Complex));
+    assert_int_equal(_Alignof(ferry_complex_float), _Alignof(float _Complex));
+    assert_int_equal(sizeof(ferry_complex_double), sizeof(double _Complex));
+    assert_int_equal(_Alignof(ferry_complex_double), _Alignof(double _Complex));
+    assert_int_equal(sizeof(ferry_half) + sizeof(ferry_bfloat16), 4);
+    assert_int_equal(ferry_convert_complex_float_to_complex_double(&wide, same, 1, FERRY_CONVERT_SATURATE), FERRY_OK);
+    assert_true(wide.real == 3 && wide.imaginary == 4);
+}
+
 /* A description computed by ferry-gen is the one that the library computes. */
 static void
 test_identities(void **state)
 {
-    const ferry_element *elements[] = {ferry_float_element(), ferry_int_element(), ferry_double_element(), ferry_byte_element()};
+    const ferry_element *elements[] = {
+        ferry_float_element(), ferry_int_element(), ferry_double_element(), ferry_byte_element(), ferry_int8_element(),
+        ferry_int16_element(), ferry_uint16_element(), ferry_uint32_element(), ferry_int64_element(), ferry_uint64_element(),
+        ferry_bool_element(), ferry_half_element(), ferry_bfloat16_element(), ferry_complex_float_element(),
+        ferry_complex_double_element(),
+    };
+    const size_t count = sizeof(elements) / sizeof(elements[0]);
 
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < count; i++) {
         assert_int_equal(elements[i]->identity, ferry_element_identity(elements[i]));
-        assert_int_equal(elements[i]->bytes, number_bytes[i]);
-        assert_string_equal(elements[i]->name, number_names[i]);
-        for (size_t j = 0; j < 4; j++)
+        if (i < 4) {
+            assert_int_equal(elements[i]->bytes, number_bytes[i]);
+            assert_string_equal(elements[i]->name, number_names[i]);
+        }
+        for (size_t j = 0; j < count; j++)
             assert_int_equal(ferry_element_equal(elements[i], elements[j]), i == j);
     }
 }
@@ -262,6 +334,9 @@ main(void)
         cmocka_unit_test(test_check_values),
         cmocka_unit_test(test_check_names_first),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_own_numbers),
+        cmocka_unit_test(test_own_function),
+        cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_identities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,15 +21,19 @@ FERRY_BEGIN_DECLS
  * @file
  * Conversions between numeric elements, for every ordered pair of types. Any thread may call.
  *
- * FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to what an integer can hold; NaN becomes 0. A double
- * above the floats becomes infinity, as a C cast makes it. FERRY_CONVERT_TRUNCATE rounds toward zero instead, also from
- * double or a large integer to float, so that a finite double never becomes infinity. FERRY_CONVERT_CHECK is SATURATE
- * that refuses: a value outside an integer's range after rounding, NaN for an integer, and a finite double that would
- * become infinity fail with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() names the first such element, and the target
- * is unchanged. An unknown policy is FERRY_ERROR_INVALID_ARGUMENT.
+ * FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to what an integer can hold; NaN becomes 0. What is
+ * above a float's range becomes infinity, as IEEE-754 rounds it. FERRY_CONVERT_TRUNCATE rounds toward zero instead, also
+ * to a float of fewer digits, so that nothing finite becomes infinity. FERRY_CONVERT_CHECK is SATURATE that refuses: a
+ * value outside an integer's range after rounding, NaN for an integer, and a finite value that would become infinity fail
+ * with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() names the first such element, and the target is unchanged. An unknown
+ * policy is FERRY_ERROR_INVALID_ARGUMENT.
  *
- * The array functions take memory that does not overlap; NULL with count > 0 is FERRY_ERROR_INVALID_ARGUMENT, except
- * that CHECK takes a NULL target and then only checks.
+ * To bool, 0 is false and everything else true, NaN too, as in C; CHECK takes only 0 and 1. Complex numbers become complex
+ * ones, part by part; real ones become complex with an imaginary part of 0. A NaN stays one; which one is not said.
+ *
+ * The array functions take memory that does not overlap, but the target may begin where the source does when its elements
+ * are no wider. Memory need not be aligned. NULL with count > 0 is FERRY_ERROR_INVALID_ARGUMENT, except that CHECK takes a
+ * NULL target and then only checks.
  */
 
 /* -- double to float -- */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in the same round: in
+ * the second-level cache and in memory, with the loops of this processor and with those that every processor has.
+ */
+
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/byte.h>
+#include <ferry/double.h>
+#include <ferry/float.h>
+#include <ferry/half.h>
+#include <ferry/bfloat16.h>
+#include <ferry/int.h>
+#include <ferry/int16.h>
+#include <ferry/int64.h>
+
+#include "src/convert/kernels.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+enum { NAMED_PAIRS = 12, ROUNDS_LIMIT = 21 };
+
+struct pair {
+    enum ferryi_number from, to;
+    const ferry_element *(*from_element)(void), *(*to_element)(void);
+};
+
+#define PAIR(from, to) {ferryi_number_##from, ferryi_number_##to, ferry_##from##_element, ferry_##to##_element}
+static const struct pair pairs[] = {
+    PAIR(float, double), PAIR(float, int), PAIR(float, byte), PAIR(double, float), PAIR(double, int), PAIR(double, byte),
+    PAIR(int, float), PAIR(int, double), PAIR(int, byte), PAIR(byte, float), PAIR(byte, double), PAIR(byte, int),
+    /* beyond those of the goals */
+    PAIR(float, half), PAIR(half, float), PAIR(float, bfloat16), PAIR(bfloat16, float), PAIR(double, half),
+    PAIR(float, int16), PAIR(int16, float), PAIR(double, int64), PAIR(int64, double),
+};
+enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
+
+/* One table of loops at one size. */
+struct setting {
+    const char *name;
+    ferryi_convert_table *table;
+    size_t bytes; /* read and written */
+    size_t rounds;
+    size_t repeats; /* in a round */
+    double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
+};
+
+struct arrays {
+    unsigned char *source, *target;
+};
+
+static void
+fill(const struct pair *pair, void *array, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double value = (double)(i * 7919 % 100003) * 0.0078125 - 200;
+        const size_t width = pair->from_element()->bytes;
+        if (pair->from == ferryi_number_float)
+            ((float *)array)[i] = (float)value;
+        else if (pair->from == ferryi_number_double)
+            ((double *)array)[i] = value;
+        else if (width == 2) /* a small positive number, as half, bfloat16 and int16 */
+            ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
+        else
+            memset((char *)array + i * width, (int)(i % 251), width);
+    }
+}
+
+static double
+time_conversion(const struct setting *setting, const struct pair *pair, const struct arrays *arrays, size_t count)
+{
+    double begun = bench_now_ns();
+    for (size_t repeat = 0; repeat < setting->repeats; repeat++)
+        ferryi_convert_array((*setting->table)[pair->from][pair->to].nearest, arrays->target, pair->to_element()->bytes,
+                             arrays->source, pair->from_element()->bytes, count);
+    return bench_now_ns() - begun;
+}
+
+static double
+time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t bytes)
+{
+    double begun = bench_now_ns();
+    for (size_t repeat = 0; repeat < setting->repeats; repeat++) {
+        memcpy(arrays->target, arrays->source, bytes);
+        __asm__ volatile("" : : "r"(arrays->target) : "memory");
+    }
+    return bench_now_ns() - begun;
+}
+
+/* The ratio to memcpy(), and a record. */
+static double
+measure_pair(struct bench_report *report, const struct setting *setting, const struct pair *pair,
+             const struct arrays *arrays, bool has_goal)
+{
+    double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
+    size_t width = pair->from_element()->bytes + pair->to_element()->bytes;
+    size_t count = setting->bytes / width;
+    double bytes = (double)(count * width * setting->repeats);
+    char name[64];
+
+    fill(pair, arrays->source, count);
+    for (size_t round = 0; round <= setting->rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        times[index] = time_conversion(setting, pair, arrays, count);
+        peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
+    }
+    snprintf(name, sizeof(name), "%s/%s_to_%s", setting->name, pair->from_element()->name, pair->to_element()->name);
+    struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s", .peer = "memcpy"};
+    record.value = bytes / bench_median(times, setting->rounds);
+    record.peer_value = bytes / bench_median(peer_times, setting->rounds);
+    if (has_goal && setting->pair_goal > 0)
+        record.goal = (struct bench_goal){BENCH_AT_LEAST, setting->pair_goal};
+    bench_report_add(report, &record);
+    return record.value / record.peer_value;
+}
+
+static void
+measure(struct bench_report *report, const struct setting *setting, const struct arrays *arrays)
+{
+    double sum = 0;
+    char name[64];
+    for (size_t i = 0; i < PAIRS; i++) {
+        double ratio = measure_pair(report, setting, &pairs[i], arrays, i < NAMED_PAIRS);
+        sum += i < NAMED_PAIRS ? log(ratio) : 0;
+    }
+    snprintf(name, sizeof(name), "%s/first %d", setting->name, NAMED_PAIRS);
+    struct bench_record record = {.case_name = name, .metric = "geomean", .unit = "x memcpy"};
+    record.value = exp(sum / NAMED_PAIRS);
+    if (setting->mean_goal > 0)
+        record.goal = (struct bench_goal){BENCH_AT_LEAST, setting->mean_goal};
+    bench_report_add(report, &record);
+}
+
+static void
+measure_all(struct bench_report *report, const struct arrays *arrays, size_t large_bytes, bool quick)
+{
+    const size_t rounds = quick ? 1 : ROUNDS_LIMIT, large_rounds = quick ? 1 : 5, repeats = quick ? 1 : 50;
+    struct setting settings[] = {
+        {"L2/baseline", &ferryi_convert_table_baseline, 256 * KIB, rounds, repeats, 0, 0.35},
+        {"L2", ferryi_convert_table_here(), 256 * KIB, rounds, repeats, 0.60, 0.80},
+        {"memory", ferryi_convert_table_here(), large_bytes, large_rounds, 1, 0, 0.95},
+    };
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        measure(report, &settings[i], arrays);
+}
+
+/* Aligned as buffers are. Twice what a side takes, written once, so that page faults are not measured. */
+static bool
+arrays_create(struct arrays *arrays, size_t bytes)
+{
+    *arrays = (struct arrays){aligned_alloc(256, bytes), aligned_alloc(256, bytes)};
+    if (!arrays->source || !arrays->target) {
+        fprintf(stderr, "bench: no memory for 2 arrays of %zu bytes\n", bytes);
+        return false;
+    }
+    memset(arrays->source, 1, bytes);
+    memset(arrays->target, 1, bytes);
+    return true;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct bench_report report;
+    struct arrays arrays = {0};
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+
+    size_t bytes = options.quick ? 4 * MIB : 256 * MIB;
+    ferry_context *context = bench_context(MIB);
+    bool ok = context && arrays_create(&arrays, bytes) && bench_report_open(&report, "convert", &options, context);
+    if (ok) {
+        measure_all(&report, &arrays, bytes, options.quick);
+        ok = bench_report_close(&report);
+    }
+    ferry_context_destroy(&context);
+    free(arrays.source);
+    free(arrays.target);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One loop form for each class of pair, over the list that ferry-gen makes of the built-in types. The file is compiled
+ * once for each set of instructions; FERRYI_CONVERT_TABLE names the table that comes out.
+ */
+#include "src/convert/kernels.h"
+
+#include "src/convert/meaning.h"
+
+#define INTEGER_STEPS
+#include "src/convert/convert_pairs.h"
+
+#ifdef __SSE2__
+#include "src/convert/lanes.h"
+#endif
+
+/* Iterations do not depend on each other, as far as the contract on overlap goes. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
+#endif
+
+/* A check looks at so many elements before it asks whether one was bad. */
+enum { CHECK_BLOCK = 1024 };
+
+#define ELEMENT(name) typedef number_##name element_##name __attribute__((aligned(1), may_alias));
+ELEMENT(float)
+ELEMENT(double)
+ELEMENT(half)
+ELEMENT(bfloat16)
+ELEMENT(int8)
+ELEMENT(int16)
+ELEMENT(int)
+ELEMENT(int64)
+ELEMENT(byte)
+ELEMENT(uint16)
+ELEMENT(uint32)
+ELEMENT(uint64)
+ELEMENT(bool8)
+typedef number_complex_float element_complex_float;
+typedef number_complex_double element_complex_double;
+
+#define LOOP(from, to, working, how)                                                                                  \
+    static void from##_to_##to##_##how(void *target, const void *source, size_t count)                                \
+    {                                                                                                                 \
+        element_##to *out = target;                                                                                   \
+        const element_##from *in = source;                                                                            \
+        INDEPENDENT                                                                                                   \
+        for (size_t i = 0; i < count; i++)                                                                            \
+            out[i] = working##_to_##to##_##how(widen_##from(in[i]));                                                  \
+    }
+
+#define SEARCH(from, to, working)                                                                                     \
+    static size_t from##_to_##to##_first_unfit(const void *source, size_t count)                                      \
+    {                                                                                                                 \
+        const element_##from *in = source;                                                                            \
+        size_t begin = 0;                                                                                             \
+        for (; begin < count; begin += CHECK_BLOCK) {                                                                 \
+            size_t end = count - begin < CHECK_BLOCK ? count : begin + CHECK_BLOCK;                                   \
+            unsigned int bad = 0;                                                                                     \
+            for (size_t i = begin; i < end; i++)                                                                      \
+                bad |= !working##_to_##to##_fits(widen_##from(in[i]));                                                \
+            if (bad)                                                                                                  \
+                break;                                                                                                \
+        }                                                                                                             \
+        while (begin < count && working##_to_##to##_fits(widen_##from(in[begin])))                                    \
+            begin++;                                                                                                  \
+        return begin < count ? begin : count;                                                                         \
+    }
+
+/* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
+#ifdef __SSE2__
+static inline size_t
+unaligned_count(const void *target, size_t element_bytes, size_t count)
+{
+    size_t head = (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
+    return head < count ? head : count;
+}
+
+#define LOOP_LANES(from, to, working)                                                                                 \
+    static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                              \
+    {                                                                                                                 \
+        element_##to *out = target;                                                                                   \
+        const element_##from *in = source;                                                                            \
+        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                            \
+        for (; i < head; i++)                                                                                         \
+            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+        for (; i + LANES <= count; i += LANES)                                                                        \
+            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                            \
+        for (; i < count; i++)                                                                                        \
+            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+    }
+#else
+#define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
+#endif
+
+#define PAIR_EXACT(from, to, working) LOOP(from, to, working, nearest)
+#define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
+#define PAIR_INEXACT(from, to, working) LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
+#define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
+#define PAIR_EXACT_LANES(from, to, working) LOOP_LANES(from, to, working)
+#define PAIR_CLAMPED_LANES(from, to, working) LOOP_LANES(from, to, working) SEARCH(from, to, working)
+#define PAIR_INEXACT_LANES(from, to, working) LOOP_LANES(from, to, working) LOOP(from, to, working, toward_zero)
+#define PAIR_ROUNDED_LANES(from, to, working) PAIR_INEXACT_LANES(from, to, working) SEARCH(from, to, working)
+#undef INTEGER_STEPS
+#include "src/convert/convert_pairs.h"
+
+#undef PAIR_EXACT
+#undef PAIR_CLAMPED
+#undef PAIR_INEXACT
+#undef PAIR_ROUNDED
+#undef PAIR_EXACT_LANES
+#undef PAIR_CLAMPED_LANES
+#undef PAIR_INEXACT_LANES
+#undef PAIR_ROUNDED_LANES
+#define ENTRY(from, to, toward_zero, unfit)                                                                           \
+    [ferryi_number_##from][ferryi_number_##to] = {from##_to_##to##_nearest, from##_to_##to##_##toward_zero, unfit},
+#define PAIR_EXACT(from, to, working) ENTRY(from, to, nearest, NULL)
+#define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)
+#define PAIR_INEXACT(from, to, working) ENTRY(from, to, toward_zero, NULL)
+#define PAIR_ROUNDED(from, to, working) ENTRY(from, to, toward_zero, from##_to_##to##_first_unfit)
+#define PAIR_EXACT_LANES PAIR_EXACT
+#define PAIR_CLAMPED_LANES PAIR_CLAMPED
+#define PAIR_INEXACT_LANES PAIR_INEXACT
+#define PAIR_ROUNDED_LANES PAIR_ROUNDED
+
+ferryi_convert_table FERRYI_CONVERT_TABLE = {
+#include "src/convert/convert_pairs.h"
+};

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_CONVERT_MEANING_H
+#define FERRYI_CONVERT_MEANING_H
+
+/*
+ * What a conversion means, one element at a time. A source is widened to a working type (i32, i64, u64, f32, f64; c32,
+ * c64), which is exact; <working>_to_<target>_nearest, ..._toward_zero and ..._fits are the three policies from there.
+ * Everything is written with selects, not branches, so that loops over it vectorise, and no cast is ever out of range.
+ *
+ * A narrow float is reached from a wide source through binary32 rounded to odd: inexact values get an odd last digit, so
+ * that they lie on the right side of every tie, and the second rounding is the only one that shows.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MEANING static inline __attribute__((always_inline, unused))
+
+/* As elements are stored: narrow floats are their bits, and any byte may lie where a bool is expected. */
+typedef float number_float;
+typedef double number_double;
+typedef uint16_t number_half;
+typedef uint16_t number_bfloat16;
+typedef int8_t number_int8;
+typedef int16_t number_int16;
+typedef int32_t number_int;
+typedef int64_t number_int64;
+typedef uint8_t number_byte;
+typedef uint16_t number_uint16;
+typedef uint32_t number_uint32;
+typedef uint64_t number_uint64;
+typedef uint8_t number_bool8;
+typedef struct __attribute__((packed, may_alias)) { float real, imaginary; } number_complex_float;
+typedef struct __attribute__((packed, may_alias)) { double real, imaginary; } number_complex_double;
+
+/* -- bits and rounding ----------------------------------------------------------------------------- */
+
+MEANING uint32_t
+bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+MEANING float
+float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* To nearest even. The value is in the range of the result. */
+MEANING int32_t
+round_f32(float value)
+{
+#if defined(__GNUC__) && !defined(__clang__)
+    return __builtin_irintf(value);
+#else
+    return (int32_t)__builtin_rintf(value);
+#endif
+}
+
+MEANING int32_t
+round_f64(double value)
+{
+#if defined(__GNUC__) && !defined(__clang__)
+    return __builtin_irint(value);
+#else
+    return (int32_t)__builtin_rint(value);
+#endif
+}
+
+MEANING int64_t
+round_wide(double value)
+{
+    return (int64_t)__builtin_llrint(value);
+}
+
+/* -- sources --------------------------------------------------------------------------------------- */
+
+MEANING float widen_float(number_float value) { return value; }
+MEANING double widen_double(number_double value) { return value; }
+MEANING float widen_bfloat16(number_bfloat16 value) { return float_of((uint32_t)value << 16); }
+MEANING int32_t widen_int8(number_int8 value) { return value; }
+MEANING int32_t widen_int16(number_int16 value) { return value; }
+MEANING int32_t widen_int(number_int value) { return value; }
+MEANING int64_t widen_int64(number_int64 value) { return value; }
+MEANING int32_t widen_byte(number_byte value) { return value; }
+MEANING int32_t widen_uint16(number_uint16 value) { return value; }
+MEANING int64_t widen_uint32(number_uint32 value) { return value; }
+MEANING uint64_t widen_uint64(number_uint64 value) { return value; }
+MEANING int32_t widen_bool8(number_bool8 value) { return value != 0; }
+MEANING number_complex_float widen_complex_float(number_complex_float value) { return value; }
+MEANING number_complex_double widen_complex_double(number_complex_double value) { return value; }
+
+/* Subnormals are counted in units of 2^-24; the other exponents are moved by 112, infinity's and NaN's twice. */
+MEANING float
+widen_half(number_half value)
+{
+    uint32_t magnitude = value & 0x7fffu;
+    uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
+    uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
+    return float_of((magnitude < 0x400u ? subnormal : normal) | (uint32_t)(value & 0x8000u) << 16);
+}
+
+/* -- integers to integers: clamped, where the target is narrower on that side ---------------------------- */
+
+#define INTEGER_STEP(working, to, type, clamped, inside)                                                              \
+    MEANING bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
+    MEANING number_##to working##_to_##to##_nearest(type value) { return (number_##to)(clamped); }                    \
+    MEANING number_##to working##_to_##to##_toward_zero(type value) { return (number_##to)(clamped); }
+#define INTEGER_KEPT(working, to, type) INTEGER_STEP(working, to, type, value, true)
+#define INTEGER_RAISED(working, to, type, low) INTEGER_STEP(working, to, type, value < low ? low : value, value >= low)
+#define INTEGER_LOWERED(working, to, type, high) INTEGER_STEP(working, to, type, value > high ? high : value, value <= high)
+#define INTEGER_CLAMPED(working, to, type, low, high)                                                                 \
+    INTEGER_STEP(working, to, type, value < low ? low : value > high ? high : value, value >= low && value <= high)
+
+/* -- floats to integers ------------------------------------------------------------------------------------ */
+
+/* The lowest values are even and the highest odd, so that of the two ties only the lower one is inside. */
+#define FLOAT_FITS(working, to, type, low, high)                                                                      \
+    MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
+
+/* Clamped first: the limits are exact in every float. NaN is no number, and becomes 0. */
+#define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
+    FLOAT_FITS(working, to, type, low, high)                                                                          \
+    MEANING type working##_to_##to##_clamped(type value)                                                              \
+    {                                                                                                                 \
+        value = value == value ? value : 0;                                                                           \
+        value = value < (type)low ? (type)low : value;                                                                \
+        return value > (type)high ? (type)high : value;                                                               \
+    }                                                                                                                 \
+    MEANING number_##to working##_to_##to##_nearest(type value)                                                       \
+    {                                                                                                                 \
+        return (number_##to)round_##working(working##_to_##to##_clamped(value));                                      \
+    }                                                                                                                 \
+    MEANING number_##to working##_to_##to##_toward_zero(type value)                                                   \
+    {                                                                                                                 \
+        return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
+    }
+
+/* The highest int is no float, so it is put in afterwards. */
+#define FLOAT_TO_INT(working, to, type)                                                                               \
+    FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
+    MEANING number_int working##_to_int_nearest(type value)                                                           \
+    {                                                                                                                 \
+        int32_t result = round_##working(working##_to_int_fits(value) ? value : 0);                                   \
+        result = value >= (type)2147483647.5 ? INT32_MAX : result;                                                    \
+        return value < (type)-0x1p31 ? INT32_MIN : result;                                                            \
+    }                                                                                                                 \
+    MEANING number_int working##_to_int_toward_zero(type value)                                                       \
+    {                                                                                                                 \
+        double number = value == value ? value : 0;                                                                   \
+        number = number < -0x1p31 ? -0x1p31 : number;                                                                 \
+        return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
+    }
+
+#define FLOAT_TO_UINT32(working, to, type)                                                                            \
+    FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
+    MEANING double working##_to_uint32_clamped(double value)                                                          \
+    {                                                                                                                 \
+        value = value > 0 ? value : 0;                                                                                \
+        return value > 4294967295.0 ? 4294967295.0 : value;                                                           \
+    }                                                                                                                 \
+    MEANING number_uint32 working##_to_uint32_nearest(type value)                                                     \
+    {                                                                                                                 \
+        return (uint32_t)round_wide(working##_to_uint32_clamped(value));                                              \
+    }                                                                                                                 \
+    MEANING number_uint32 working##_to_uint32_toward_zero(type value)                                                 \
+    {                                                                                                                 \
+        return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
+    }
+
+/* From 2^53 on every double is whole, so rounding is over where the limits are. */
+MEANING int64_t
+put_limits_int64(double value, int64_t inside)
+{
+    inside = value >= 0x1p63 ? INT64_MAX : inside;
+    return value < -0x1p63 ? INT64_MIN : inside;
+}
+
+#define FLOAT_TO_INT64(working, to, type)                                                                             \
+    FLOAT_FITS(working, to, type, -0x1p63, 0x1p63)                                                                    \
+    MEANING number_int64 working##_to_int64_nearest(type value)                                                       \
+    {                                                                                                                 \
+        return put_limits_int64(value, round_wide(working##_to_int64_fits(value) ? value : 0));                       \
+    }                                                                                                                 \
+    MEANING number_int64 working##_to_int64_toward_zero(type value)                                                   \
+    {                                                                                                                 \
+        return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
+    }
+
+/* The upper half of the range is moved down by 2^63 and back. `low` is the result where the value is less. */
+MEANING uint64_t
+put_limits_uint64(double value, int64_t low)
+{
+    double upper = value >= 0x1p63 && value < 0x1p64 ? value - 0x1p63 : 0;
+    uint64_t result = value >= 0x1p63 ? (uint64_t)(int64_t)upper + (UINT64_C(1) << 63) : (uint64_t)low;
+    return value >= 0x1p64 ? UINT64_MAX : result;
+}
+
+MEANING double
+lower_half(double value)
+{
+    return value > 0 && value < 0x1p63 ? value : 0;
+}
+
+#define FLOAT_TO_UINT64(working, to, type)                                                                            \
+    FLOAT_FITS(working, to, type, 0.0, 0x1p64)                                                                        \
+    MEANING number_uint64 working##_to_uint64_nearest(type value)                                                     \
+    {                                                                                                                 \
+        return put_limits_uint64(value, round_wide(lower_half(value)));                                               \
+    }                                                                                                                 \
+    MEANING number_uint64 working##_to_uint64_toward_zero(type value)                                                 \
+    {                                                                                                                 \
+        return put_limits_uint64(value, (int64_t)lower_half(value));                                                  \
+    }
+
+/* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------------------- */
+
+#define TO_BOOL(working, type)                                                                                        \
+    MEANING bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
+    MEANING number_bool8 working##_to_bool8_nearest(type value) { return value != 0; }                                \
+    MEANING number_bool8 working##_to_bool8_toward_zero(type value) { return value != 0; }
+
+TO_BOOL(i32, int32_t)
+TO_BOOL(i64, int64_t)
+TO_BOOL(u64, uint64_t)
+TO_BOOL(f32, float)
+TO_BOOL(f64, double)
+
+/* -- binary32 to narrower floats --------------------------------------------------------------------------- */
+
+/* Adding 0.5 leaves a magnitude below 2^-14 in units of 2^-24, rounded by the addition itself. */
+MEANING number_half
+f32_to_half_nearest(float value)
+{
+    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+    uint32_t subnormal = bits_of(float_of(magnitude < 0x38800000u ? magnitude : 0) + 0.5f) - 0x3f000000u;
+    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    result = magnitude >= 0x477ff000u ? 0x7c00u : result;
+    result = magnitude > 0x7f800000u ? 0x7e00u : result;
+    return (number_half)(result | (bits >> 16 & 0x8000u));
+}
+
+MEANING number_half
+f32_to_half_toward_zero(float value)
+{
+    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint32_t normal = (magnitude - 0x38000000u) >> 13;
+    uint32_t subnormal = (uint32_t)(int32_t)(float_of(magnitude < 0x38800000u ? magnitude : 0) * 0x1p24f);
+    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    result = magnitude >= 0x47800000u ? 0x7bffu : result;
+    result = magnitude == 0x7f800000u ? 0x7c00u : result;
+    result = magnitude > 0x7f800000u ? 0x7e00u : result;
+    return (number_half)(result | (bits >> 16 & 0x8000u));
+}
+
+MEANING bool
+f32_to_half_fits(float value)
+{
+    uint32_t magnitude = bits_of(value) & 0x7fffffffu;
+    return magnitude < 0x477ff000u || magnitude >= 0x7f800000u;
+}
+
+MEANING number_bfloat16
+f32_to_bfloat16_nearest(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint32_t result = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+    return (number_bfloat16)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : result);
+}
+
+MEANING number_bfloat16
+f32_to_bfloat16_toward_zero(float value)
+{
+    uint32_t bits = bits_of(value);
+    return (number_bfloat16)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : bits >> 16);
+}
+
+MEANING bool
+f32_to_bfloat16_fits(float value)
+{
+    uint32_t magnitude = bits_of(value) & 0x7fffffffu;
+    return magnitude < 0x7f7f8000u || magnitude >= 0x7f800000u;
+}
+
+MEANING float f32_to_float_nearest(float value) { return value; }
+MEANING double f32_to_double_nearest(float value) { return value; }
+
+/* -- binary64 to narrower floats ---------------------------------------------------------------------------- */
+
+MEANING double f64_to_double_nearest(double value) { return value; }
+MEANING float f64_to_float_nearest(double value) { return (float)value; }
+
+/* One step back where rounding went away from zero; from infinity that is the largest finite value. */
+MEANING float
+f64_to_float_toward_zero(double value)
+{
+    float nearest = (float)value;
+    return float_of(bits_of(nearest) - (__builtin_fabs((double)nearest) > __builtin_fabs(value)));
+}
+
+/* Toward zero, with the last digit set where anything was lost. */
+MEANING float
+f64_to_float_odd(double value)
+{
+    float kept = f64_to_float_toward_zero(value);
+    return float_of(bits_of(kept) | ((double)kept != value));
+}
+
+MEANING bool
+f64_to_float_fits(double value)
+{
+    return (__builtin_fabs(value) < 0x1.ffffffp127) | (__builtin_fabs(value) == __builtin_inf()) | (value != value);
+}
+
+#define FLOAT_THROUGH_ODD(working, to, type, odd)                                                                     \
+    MEANING bool working##_to_##to##_fits(type value) { return f32_to_##to##_fits(odd); }                             \
+    MEANING number_##to working##_to_##to##_nearest(type value) { return f32_to_##to##_nearest(odd); }                \
+    MEANING number_##to working##_to_##to##_toward_zero(type value) { return f32_to_##to##_toward_zero(odd); }
+
+FLOAT_THROUGH_ODD(f64, half, double, f64_to_float_odd(value))
+FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
+
+/* -- integers to floats ---------------------------------------------------------------------------------------- */
+
+/* A magnitude cut to its upper 53 bits, the last of which is set where `odd` is and anything was lost. */
+MEANING double
+cut_to_double(uint64_t magnitude, bool odd)
+{
+    int length = 64 - __builtin_clzll(magnitude | 1);
+    int shift = length > 53 ? length - 53 : 0;
+    uint64_t kept = magnitude >> shift;
+    kept |= odd && kept << shift != magnitude;
+    return (double)(int64_t)kept * (double)(int64_t)(UINT64_C(1) << shift);
+}
+
+MEANING double
+u64_cut_to_double(uint64_t value, bool odd)
+{
+    return cut_to_double(value, odd);
+}
+
+MEANING double
+i64_cut_to_double(int64_t value, bool odd)
+{
+    double magnitude = cut_to_double(value < 0 ? 0 - (uint64_t)value : (uint64_t)value, odd);
+    return value < 0 ? -magnitude : magnitude;
+}
+
+#define INTEGER_TO_FLOATS(working, type, cut, odd)                                                                    \
+    MEANING double working##_to_double_nearest(type value) { return (double)value; }                                  \
+    MEANING double working##_to_double_toward_zero(type value) { return cut; }                                        \
+    MEANING float working##_to_float_nearest(type value) { return (float)value; }                                     \
+    MEANING float working##_to_float_toward_zero(type value) { return f64_to_float_toward_zero(cut); }                \
+    FLOAT_THROUGH_ODD(working, half, type, f64_to_float_odd(odd))                                                     \
+    FLOAT_THROUGH_ODD(working, bfloat16, type, f64_to_float_odd(odd))
+
+INTEGER_TO_FLOATS(i32, int32_t, (double)value, (double)value)
+INTEGER_TO_FLOATS(i64, int64_t, i64_cut_to_double(value, false), i64_cut_to_double(value, true))
+INTEGER_TO_FLOATS(u64, uint64_t, u64_cut_to_double(value, false), u64_cut_to_double(value, true))
+
+/* -- complex numbers: the real part as that float, and no imaginary one ------------------------------------------ */
+
+#define TO_COMPLEX(working, type, number, how)                                                                        \
+    MEANING number_complex_##number working##_to_complex_##number##_##how(type value)                                 \
+    {                                                                                                                 \
+        number_complex_##number result = {working##_to_##number##_##how(value), 0};                                   \
+        return result;                                                                                                \
+    }
+
+TO_COMPLEX(i32, int32_t, float, nearest)
+TO_COMPLEX(i32, int32_t, float, toward_zero)
+TO_COMPLEX(i32, int32_t, double, nearest)
+TO_COMPLEX(i64, int64_t, float, nearest)
+TO_COMPLEX(i64, int64_t, float, toward_zero)
+TO_COMPLEX(i64, int64_t, double, nearest)
+TO_COMPLEX(i64, int64_t, double, toward_zero)
+TO_COMPLEX(u64, uint64_t, float, nearest)
+TO_COMPLEX(u64, uint64_t, float, toward_zero)
+TO_COMPLEX(u64, uint64_t, double, nearest)
+TO_COMPLEX(u64, uint64_t, double, toward_zero)
+TO_COMPLEX(f32, float, float, nearest)
+TO_COMPLEX(f32, float, double, nearest)
+TO_COMPLEX(f64, double, float, nearest)
+TO_COMPLEX(f64, double, float, toward_zero)
+TO_COMPLEX(f64, double, double, nearest)
+
+MEANING bool
+f64_to_complex_float_fits(double value)
+{
+    return f64_to_float_fits(value);
+}
+
+MEANING number_complex_double
+c32_to_complex_double_nearest(number_complex_float value)
+{
+    return (number_complex_double){value.real, value.imaginary};
+}
+
+MEANING bool
+c64_to_complex_float_fits(number_complex_double value)
+{
+    return f64_to_float_fits(value.real) && f64_to_float_fits(value.imaginary);
+}
+
+MEANING number_complex_float
+c64_to_complex_float_nearest(number_complex_double value)
+{
+    return (number_complex_float){(float)value.real, (float)value.imaginary};
+}
+
+MEANING number_complex_float
+c64_to_complex_float_toward_zero(number_complex_double value)
+{
+    return (number_complex_float){f64_to_float_toward_zero(value.real), f64_to_float_toward_zero(value.imaginary)};
+}
+
+#endif
