@@ -7,11 +7,56 @@
 
 #include <ferry/version.h>
 
-/* One thread's last failure. Compiler logs are long; what does not fit here goes to the log callback whole. */
+/* Compiler logs are long; what does not fit here goes to the log callback whole. */
 #define MESSAGE_BYTES 4096
 
-static _Thread_local char message[MESSAGE_BYTES];
-static _Thread_local size_t bad_index = (size_t)-1;
+/*
+ * One thread's last failure, made at its first one. It is on the heap, because a library with much thread-local memory of
+ * its own cannot be opened with dlopen() when some of that must be quick to reach, as the pool's is.
+ */
+struct failure {
+    size_t index;
+    char message[MESSAGE_BYTES];
+};
+
+static _Thread_local struct failure *failure;
+
+static struct {
+    pthread_once_t once;
+    pthread_key_t key; /* frees it when its thread ends */
+    bool usable;
+} owner = {.once = PTHREAD_ONCE_INIT};
+
+static void
+forget_failure(void *opaque)
+{
+    failure = NULL;
+    free(opaque);
+}
+
+static void
+make_owner(void)
+{
+    owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
+}
+
+/* NULL when there is no memory even for that. */
+static struct failure *
+this_failure(void)
+{
+    if (failure)
+        return failure;
+    pthread_once(&owner.once, make_owner);
+    struct failure *made = owner.usable ? calloc(1, sizeof(*made)) : NULL;
+    if (made && pthread_setspecific(owner.key, made) != 0) {
+        free(made);
+        made = NULL;
+    }
+    if (made)
+        made->index = (size_t)-1;
+    failure = made;
+    return made;
+}
 
 const char *
 ferry_version(void)
@@ -47,20 +92,23 @@ ferry_status_name(ferry_status status)
 const char *
 ferry_last_error(void)
 {
-    return message;
+    return failure ? failure->message : "";
 }
 
 size_t
 ferry_error_index(void)
 {
-    return bad_index;
+    return failure ? failure->index : (size_t)-1;
 }
 
 void
 ferryi_explainv(const char *format, va_list arguments)
 {
-    vsnprintf(message, sizeof(message), format, arguments);
-    bad_index = (size_t)-1;
+    struct failure *mine = this_failure();
+    if (!mine)
+        return;
+    vsnprintf(mine->message, sizeof(mine->message), format, arguments);
+    mine->index = (size_t)-1;
 }
 
 void
@@ -81,8 +129,12 @@ ferryi_explain_in(const char *format, ...)
     vsnprintf(prefix, sizeof(prefix), format, arguments);
     va_end(arguments);
 
+    struct failure *mine = this_failure();
+    if (!mine)
+        return;
+    char *message = mine->message;
     size_t length = strlen(prefix);
-    size_t room = sizeof(message) - length - 3;
+    size_t room = sizeof(mine->message) - length - 3;
     size_t kept = strlen(message);
     if (kept > room)
         kept = room;
@@ -95,11 +147,13 @@ ferryi_explain_in(const char *format, ...)
 void
 ferryi_fail_index(size_t index)
 {
-    bad_index = index;
+    struct failure *mine = this_failure();
+    if (mine)
+        mine->index = index;
 }
 
 char *
 ferryi_last_error_copy(void)
 {
-    return strdup(message);
+    return strdup(ferry_last_error());
 }
