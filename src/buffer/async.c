@@ -181,7 +181,7 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
     bool overlaps = target->store == source->store && to.begin < from.end && from.begin < to.end;
     if (to.begin == to.end || overlaps) {
         /* Overlapping ranges take several steps, which no single claim can hold together: they are done now. */
-        status = overlaps ? ferryi_copy_ranges(target, to, source, from, element, NULL) : FERRY_OK;
+        status = overlaps ? ferryi_copy_ranges(target, to, source, from, NULL) : FERRY_OK;
         return status == FERRY_OK ? finished_event(target->store->context, out) : status;
     }
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);

@@ -51,12 +51,6 @@ transform_of(const struct conversion_call *call)
 
 /* -- from the caller's memory ---------------------------------------------------------------------- */
 
-static void
-count_part(size_t bytes_so_far, void *user)
-{
-    *(size_t *)user = bytes_so_far;
-}
-
 ferry_status
 ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source,
                                  size_t count, ferry_convert_policy policy)
@@ -72,18 +66,10 @@ ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *c
 
     struct ferryi_copy_call call = {0};
     FERRY_TRY(status, out, ferryi_copy_plan_from(&call, buffer->store, range, source, -1));
-    FERRY_TRY(status, out, ferryi_access_open(&call.main, 1));
-    size_t done = 0;
     struct conversion_call user = {conversion, policy};
     struct ferryi_transform transform = transform_of(&user);
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(buffer->store), .reason = "copy_from", .foreign_source = true,
-                                      .part_done = count_part, .user = &done};
-    struct ferryi_memory from = {.place = 0, .pointer = (void *)(uintptr_t)source};
-    status = ferryi_engine_copy_transformed(buffer->store->context->engine,
-                                            ferryi_access_memory(buffer->store, call.main.lane ? call.main.place : 0, range.begin), from,
-                                            count, &transform, call.main.lane, &job);
-    ferryi_access_note_loss(buffer->store, call.main.place, status);
-    status = ferryi_copy_finish(&call, status, status == FERRY_OK ? range.end - range.begin : done);
+    call.transform = &transform;
+    status = ferryi_copy_run(&call);
 out:
     return status;
 }

@@ -86,8 +86,11 @@ run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_
 static ferry_status
 copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
 {
+    ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.lane, job);
+    const struct ferryi_transform *transform = call->transform;
+    return transform ? ferryi_engine_copy_transformed(engine, target, source, bytes / transform->target_bytes, transform, call->main.lane, job)
+                     : ferryi_engine_copy(engine, target, source, bytes, call->main.lane, job);
 }
 
 static ferry_status
@@ -252,9 +255,9 @@ copy_overlapping(ferry_buffer *target, struct ferryi_range to, struct ferryi_ran
         return status;
     ferry_buffer whole = *target;
     whole.offset = 0;
-    status = ferryi_copy_ranges(middle, (struct ferryi_range){0, bytes}, &whole, from, NULL, options);
+    status = ferryi_copy_ranges(middle, (struct ferryi_range){0, bytes}, &whole, from, options);
     if (status == FERRY_OK)
-        status = ferryi_copy_ranges(&whole, to, middle, (struct ferryi_range){0, bytes}, NULL, options);
+        status = ferryi_copy_ranges(&whole, to, middle, (struct ferryi_range){0, bytes}, options);
     ferry_buffer_destroy(&middle);
     return status;
 }
@@ -281,9 +284,8 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
 
 ferry_status
 ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
-                   const ferry_element *element, const ferry_transfer_options *options)
+                   const ferry_transfer_options *options)
 {
-    (void)element;
     if (target->store == source->store && to.begin < from.end && from.begin < to.end)
         return to.begin == from.begin ? FERRY_OK : copy_overlapping(target, to, from, options);
     struct ferryi_copy_call call = {.options = options};
@@ -404,7 +406,7 @@ ferry_buffer_copy_with(ferry_buffer *target, const ferry_element *element, size_
     ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
     if (status != FERRY_OK || to.begin == to.end)
         return status;
-    return ferryi_copy_ranges(target, to, source, from, element, options);
+    return ferryi_copy_ranges(target, to, source, from, options);
 }
 
 ferry_status

@@ -13,6 +13,7 @@ struct ferryi_copy_call {
     struct ferryi_access main;  /* the target, or for copy_to the source */
     struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
     const void *source;         /* the caller's memory */
+    const struct ferryi_transform *transform; /* of what comes from it; NULL: none */
     void *target;
     const void *value; /* of a fill */
     size_t value_bytes;
@@ -35,7 +36,7 @@ ferry_status ferryi_copy_claim(struct ferryi_copy_call *call);
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
 /* A buffer-to-buffer copy from beginning to end, overlapping ranges included. */
 ferry_status ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
-                                const ferry_element *element, const ferry_transfer_options *options);
+                                const ferry_transfer_options *options);
 /* Close `call->main`, of which `done` bytes arrived; keeps the sentence of `status`. */
 ferry_status ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done);
 
