@@ -2,10 +2,14 @@
 
 /*
  * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in the same round: in
- * the second-level cache and in memory, with the loops of this processor and with those that every processor has.
+ * the second-level cache and in memory, with the loops of this processor and with those that every processor has. Where
+ * they are installed, OpenCV does the same in the same rounds, and NumPy in a process of its own, against its own memcpy().
+ * Then copies that convert on the way to a device, against an upload that is converted there afterwards.
  */
 
 #include "bench.h"
+#include "convert_copy.h"
+#include "opencv.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +23,8 @@
 #include <ferry/int.h>
 #include <ferry/int16.h>
 #include <ferry/int64.h>
+#include <ferry/uint32.h>
+#include <ferry/uint64.h>
 
 #include "src/convert/kernels.h"
 
@@ -39,6 +45,7 @@ static const struct pair pairs[] = {
     /* beyond those of the goals */
     PAIR(float, half), PAIR(half, float), PAIR(float, bfloat16), PAIR(bfloat16, float), PAIR(double, half),
     PAIR(float, int16), PAIR(int16, float), PAIR(double, int64), PAIR(int64, double),
+    PAIR(float, uint32), PAIR(uint32, float), PAIR(uint64, double), PAIR(int64, int),
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
@@ -50,6 +57,7 @@ struct setting {
     size_t rounds;
     size_t repeats; /* in a round */
     double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
+    double opencv_goal;
 };
 
 struct arrays {
@@ -94,12 +102,33 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
     return bench_now_ns() - begun;
 }
 
-/* The ratio to memcpy(), and a record. */
+/* 0: it cannot. */
 static double
+time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays, size_t count)
+{
+#ifdef BENCH_OPENCV
+    const char *to = pair->to_element()->name, *from = pair->from_element()->name;
+    double begun = bench_now_ns();
+    for (size_t repeat = 0; repeat < setting->repeats; repeat++)
+        if (!bench_opencv_convert(to, arrays->target, from, arrays->source, count))
+            return 0;
+    return bench_now_ns() - begun;
+#else
+    (void)setting, (void)pair, (void)arrays, (void)count;
+    return 0;
+#endif
+}
+
+/* How we compare for one pair; 0: no such peer. */
+struct ratios {
+    double memcpy, opencv;
+};
+
+static struct ratios
 measure_pair(struct bench_report *report, const struct setting *setting, const struct pair *pair,
              const struct arrays *arrays, bool has_goal)
 {
-    double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
+    double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT], opencv_times[ROUNDS_LIMIT];
     size_t width = pair->from_element()->bytes + pair->to_element()->bytes;
     size_t count = setting->bytes / width;
     double bytes = (double)(count * width * setting->repeats);
@@ -110,6 +139,7 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
+        opencv_times[index] = time_opencv(setting, pair, arrays, count);
     }
     snprintf(name, sizeof(name), "%s/%s_to_%s", setting->name, pair->from_element()->name, pair->to_element()->name);
     struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s", .peer = "memcpy"};
@@ -118,24 +148,73 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
     if (has_goal && setting->pair_goal > 0)
         record.goal = (struct bench_goal){BENCH_AT_LEAST, setting->pair_goal};
     bench_report_add(report, &record);
-    return record.value / record.peer_value;
+    struct ratios ratios = {.memcpy = record.value / record.peer_value};
+    if (opencv_times[0] > 0) {
+        record.peer = "OpenCV convertTo";
+        record.peer_value = bytes / bench_median(opencv_times, setting->rounds);
+        record.goal = (struct bench_goal){BENCH_NO_GOAL, 0};
+        ratios.opencv = record.value / record.peer_value;
+        bench_report_add(report, &record);
+    }
+    return ratios;
+}
+
+static void
+add_mean(struct bench_report *report, const struct setting *setting, const char *unit, double sum, double goal)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s/first %d", setting->name, NAMED_PAIRS);
+    struct bench_record record = {.case_name = name, .metric = "geomean", .unit = unit, .value = exp(sum / NAMED_PAIRS)};
+    if (goal > 0)
+        record.goal = (struct bench_goal){BENCH_AT_LEAST, goal};
+    bench_report_add(report, &record);
+}
+
+/* Both sides as ratios to memcpy() in their own process. */
+static void
+compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
+{
+#ifdef BENCH_NUMPY
+    char line[512], from[32], to[32];
+    double ratio;
+    snprintf(line, sizeof(line), BENCH_NUMPY " %zu %zu %zu", setting->bytes, setting->rounds, setting->repeats);
+    FILE *numpy = popen(line, "r");
+    for (size_t i = 0; numpy && fgets(line, sizeof(line), numpy);) {
+        if (sscanf(line, "%31s %31s %lf", from, to, &ratio) != 3)
+            continue;
+        for (i = 0; i < NAMED_PAIRS && (strcmp(pairs[i].from_element()->name, from) != 0 || strcmp(pairs[i].to_element()->name, to) != 0);)
+            i++;
+        snprintf(line, sizeof(line), "%s/%s_to_%s", setting->name, from, to);
+        const struct bench_record record = {.case_name = line, .metric = "read+written", .unit = "x memcpy", .value = ours[i % NAMED_PAIRS],
+                                            .peer = "NumPy astype", .peer_value = ratio};
+        bench_report_add(report, &record);
+    }
+    if (numpy)
+        pclose(numpy);
+#else
+    (void)report, (void)setting, (void)ours;
+#endif
 }
 
 static void
 measure(struct bench_report *report, const struct setting *setting, const struct arrays *arrays)
 {
-    double sum = 0;
-    char name[64];
+    double sum = 0, opencv_sum = 0, ours[NAMED_PAIRS];
+    bool opencv = true;
     for (size_t i = 0; i < PAIRS; i++) {
-        double ratio = measure_pair(report, setting, &pairs[i], arrays, i < NAMED_PAIRS);
-        sum += i < NAMED_PAIRS ? log(ratio) : 0;
+        struct ratios ratios = measure_pair(report, setting, &pairs[i], arrays, i < NAMED_PAIRS);
+        if (i >= NAMED_PAIRS)
+            continue;
+        ours[i] = ratios.memcpy;
+        sum += log(ratios.memcpy);
+        opencv = opencv && ratios.opencv > 0;
+        opencv_sum += opencv ? log(ratios.opencv) : 0;
     }
-    snprintf(name, sizeof(name), "%s/first %d", setting->name, NAMED_PAIRS);
-    struct bench_record record = {.case_name = name, .metric = "geomean", .unit = "x memcpy"};
-    record.value = exp(sum / NAMED_PAIRS);
-    if (setting->mean_goal > 0)
-        record.goal = (struct bench_goal){BENCH_AT_LEAST, setting->mean_goal};
-    bench_report_add(report, &record);
+    add_mean(report, setting, "x memcpy", sum, setting->mean_goal);
+    if (opencv)
+        add_mean(report, setting, "x OpenCV", opencv_sum, setting->opencv_goal);
+    if (setting->table == ferryi_convert_table_here())
+        compare_numpy(report, setting, ours);
 }
 
 static void
@@ -143,9 +222,9 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
 {
     const size_t rounds = quick ? 1 : ROUNDS_LIMIT, large_rounds = quick ? 1 : 5, repeats = quick ? 1 : 50;
     struct setting settings[] = {
-        {"L2/baseline", &ferryi_convert_table_baseline, 256 * KIB, rounds, repeats, 0, 0.35},
-        {"L2", ferryi_convert_table_here(), 256 * KIB, rounds, repeats, 0.60, 0.80},
-        {"memory", ferryi_convert_table_here(), large_bytes, large_rounds, 1, 0, 0.95},
+        {"L2/baseline", &ferryi_convert_table_baseline, 256 * KIB, rounds, repeats, 0, 0.35, 0},
+        {"L2", ferryi_convert_table_here(), 256 * KIB, rounds, repeats, 0.60, 0.80, 1.05},
+        {"memory", ferryi_convert_table_here(), large_bytes, large_rounds, 1, 0, 0.95, 0},
     };
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
         measure(report, &settings[i], arrays);
@@ -179,7 +258,8 @@ main(int argc, char **argv)
     bool ok = context && arrays_create(&arrays, bytes) && bench_report_open(&report, "convert", &options, context);
     if (ok) {
         measure_all(&report, &arrays, bytes, options.quick);
-        ok = bench_report_close(&report);
+        ok = bench_convert_copy(&report, options.quick);
+        ok = bench_report_close(&report) && ok;
     }
     ferry_context_destroy(&context);
     free(arrays.source);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a pool hit costs: taking a block and giving it back, never touching its memory, against a free list behind a mutex.
+ * What a pool hit costs: taking a block and giving it back, never touching its memory, against a free list behind a mutex, and against the
+ * general-purpose allocators that are here; and in how little memory it runs traces of programs (traces.h).
  *
- * Pool and peer do the same in turns, in short rounds of one process, and medians are compared. A second thread sleeps meanwhile: a C library
+ * Pool and peers do the same in turns, in short rounds of one process, and medians are compared. A second thread sleeps meanwhile: a C library
  * skips atomics in a process with one thread, and a program that uses a GPU never has only one.
  *
  * Cases are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse; "random" has `live` blocks, gives eight of
@@ -12,7 +13,10 @@
 
 #include "bench.h"
 #include "freelist.h"
+#include "heaps.h"
 #include "instructions.h"
+#include "pool_uses.h"
+#include "traces.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -22,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <ferry/float.h>
+#include <ferry/ferry.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -33,10 +37,15 @@ enum {
     SCRIPT = 4096,   /* random numbers that repeat */
     ROUNDS = 21,
     PAIRS = 20000,
+    HEAP_ROUNDS = 5, /* of allocators that may take microseconds for a pair */
+    HEAP_PAIRS = 2000,
     TWO_THREAD_ROUNDS = 11,
     TWO_THREAD_PAIRS = 400000,
+    TWO_THREAD_HEAP_ROUNDS = 3,
+    TWO_THREAD_HEAP_PAIRS = 20000,
     RING = 256,
     HANDED = 200000,
+    HEAP_HANDED = 20000,
     HOLES = 65536
 };
 
@@ -59,7 +68,8 @@ static const struct pattern patterns[] = {
     {"1MiB/64/random", MIB, 0, 64, true},        {"1MiB/1024/lifo", MIB, 0, 1024, false},
     {"1MiB/1024/random", MIB, 0, 1024, true},
     {"16MiB/1/lifo", 16 * MIB, 0, 1, false},     {"16MiB/64/lifo", 16 * MIB, 0, 64, false},
-    {"16MiB/64/random", 16 * MIB, 0, 64, true},
+    {"16MiB/64/random", 16 * MIB, 0, 64, true},  {"16MiB/1024/lifo", 16 * MIB, 0, 1024, false},
+    {"16MiB/1024/random", 16 * MIB, 0, 1024, true},
     {"64MiB/1/lifo", 64 * MIB, 0, 1, false},     {"64MiB/64/lifo", 64 * MIB, 0, 64, false},
     {"64MiB/64/random", 64 * MIB, 0, 64, true},
     {"mixed/64/random", 0, 64 * MIB, 64, true},  {"mixed/1024/random", 0, 4 * MIB, 1024, true},
@@ -101,11 +111,13 @@ script_write(struct script *script, const struct pattern *pattern, uint64_t seed
             }
 }
 
-/* -- the loops, once for the pool and once for its peer ---------------------------------------------- */
+/* -- the loops, once for the pool and once for each kind of peer --------------------------------------- */
 
+/* What a loop takes from. */
 struct subject {
     ferry_pool *pool;
     struct freelist *list;
+    const struct heap *heap;
 };
 
 static inline ferry_block *
@@ -116,8 +128,9 @@ pool_take(const struct subject *subject, size_t bytes)
 }
 
 static inline bool
-pool_give(ferry_block *block)
+pool_give(const struct subject *subject, ferry_block *block)
 {
+    (void)subject;
     return ferry_pool_give(&block, NULL) == FERRY_OK;
 }
 
@@ -128,9 +141,23 @@ peer_take(const struct subject *subject, size_t bytes)
 }
 
 static inline bool
-peer_give(struct freelist_block *block)
+peer_give(const struct subject *subject, struct freelist_block *block)
 {
+    (void)subject;
     freelist_give(block);
+    return true;
+}
+
+static inline void *
+heap_take(const struct subject *subject, size_t bytes)
+{
+    return subject->heap->take(bytes);
+}
+
+static inline bool
+heap_give(const struct subject *subject, void *memory)
+{
+    subject->heap->give(memory);
     return true;
 }
 
@@ -147,7 +174,7 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
                 if (!(blocks[i] = who##_take(subject, bytes)))                                                         \
                     return false;                                                                                      \
             for (size_t i = live; i-- > 0;)                                                                            \
-                if (!who##_give(blocks[i]))                                                                            \
+                if (!who##_give(subject, blocks[i]))                                                                   \
                     return false;                                                                                      \
         }                                                                                                              \
         return true;                                                                                                   \
@@ -158,7 +185,7 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         for (size_t done = 0; done < pairs; done += TURN) {                                                            \
             const size_t *slot = &script->slot[done % SCRIPT], *bytes = &script->bytes[done % SCRIPT];                 \
             for (size_t i = 0; i < TURN; i++)                                                                          \
-                if (!who##_give(blocks[slot[i]]))                                                                      \
+                if (!who##_give(subject, blocks[slot[i]]))                                                             \
                     return false;                                                                                      \
             for (size_t i = 0; i < TURN; i++)                                                                          \
                 if (!(blocks[slot[i]] = who##_take(subject, bytes[i])))                                                \
@@ -183,89 +210,118 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         size_t step = pattern->random ? TURN : pattern->live;                                                          \
         *out_ns = (bench_now_ns() - begun) / (double)((pairs + step - 1) / step * step);                               \
         for (size_t i = 0; i < held; i++)                                                                              \
-            ok = who##_give(blocks[i]) && ok;                                                                          \
+            ok = who##_give(subject, blocks[i]) && ok;                                                                 \
         return ok;                                                                                                     \
     }
 
 DEFINE_LOOPS(pool, ferry_block)
 DEFINE_LOOPS(peer, struct freelist_block)
+DEFINE_LOOPS(heap, void)
 
 #define PEER_NAME "mutex-freelist"
 
 /* -- one thread ------------------------------------------------------------------------------------- */
 
-struct pair_of_times {
-    double pool, peer;
+/* Nanoseconds of a pair. */
+struct times {
+    double pool, peer, heap[HEAPS_MAX];
 };
 
-/* Medians of interleaved rounds; the first two warm up. */
+static struct heap heaps[HEAPS_MAX];
+static size_t heap_count;
+
+/* One turn of each heap. */
 static bool
-time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds, struct pair_of_times *out)
+time_heaps(const struct pattern *pattern, const struct script *script, double out[HEAPS_MAX])
+{
+    for (size_t i = 0; i < heap_count; i++)
+        if (!heap_loop(&(struct subject){.heap = &heaps[i]}, pattern, script, HEAP_PAIRS, &out[i]))
+            return false;
+    return true;
+}
+
+/* Medians of interleaved rounds; the first two warm up. The heaps take part in the first of them. */
+static bool
+time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds, bool with_heaps, struct times *out)
 {
     static struct script script;
-    double pool[ROUNDS], peer[ROUNDS];
+    double pool[ROUNDS], peer[ROUNDS], heap[HEAPS_MAX][HEAP_ROUNDS];
+    size_t heap_rounds = with_heaps ? rounds < HEAP_ROUNDS ? rounds : HEAP_ROUNDS : 0;
     script_write(&script, pattern, 1);
     for (size_t round = 0; round < rounds + 2; round++) {
-        struct pair_of_times time;
+        struct times time;
         if (!pool_loop(subject, pattern, &script, PAIRS, &time.pool) || !peer_loop(subject, pattern, &script, PAIRS, &time.peer))
             return bench_failed(pattern->name);
-        if (round >= 2) {
-            pool[round - 2] = time.pool;
-            peer[round - 2] = time.peer;
-        }
+        if (round < heap_rounds + (heap_rounds > 0 ? 2 : 0) && !time_heaps(pattern, &script, time.heap))
+            return bench_failed(pattern->name);
+        if (round < 2)
+            continue;
+        pool[round - 2] = time.pool;
+        peer[round - 2] = time.peer;
+        for (size_t i = 0; round - 2 < heap_rounds && i < heap_count; i++)
+            heap[i][round - 2] = time.heap[i];
     }
-    *out = (struct pair_of_times){bench_median(pool, rounds), bench_median(peer, rounds)};
+    *out = (struct times){.pool = bench_median(pool, rounds), .peer = bench_median(peer, rounds)};
+    for (size_t i = 0; heap_rounds > 0 && i < heap_count; i++)
+        out->heap[i] = bench_median(heap[i], heap_rounds);
     return true;
 }
 
 static void
-add_pair(struct bench_report *report, const char *case_name, struct pair_of_times time, double limit)
-{
-    const struct bench_record record = {
-        .case_name = case_name,
-        .metric = "take_give",
-        .unit = "ns",
-        .value = time.pool,
-        .peer = PEER_NAME,
-        .peer_value = time.peer,
-        .goal = {limit > 0 ? BENCH_AT_MOST : BENCH_NO_GOAL, limit},
-    };
-    bench_report_add(report, &record);
-}
-
-/* Against another case of our own. */
-static void
-add_own(struct bench_report *report, const char *case_name, double value, const char *other, double other_value, double limit)
+add_peer(struct bench_report *report, const char *case_name, double value, const char *peer, double peer_value, double limit)
 {
     const struct bench_record record = {
         .case_name = case_name,
         .metric = "take_give",
         .unit = "ns",
         .value = value,
-        .peer = other,
-        .peer_value = other_value,
-        .goal = {BENCH_AT_MOST, limit},
+        .peer = peer,
+        .peer_value = peer_value,
+        .goal = {limit > 0 ? BENCH_AT_MOST : BENCH_NO_GOAL, limit},
     };
     bench_report_add(report, &record);
 }
 
-static bool
-measure_one_thread(const struct subject *subject, struct bench_report *report, bool quick, struct pair_of_times *times)
+/* Against every peer that was timed; the goal (0: none) is against the free list. */
+static void
+add_times(struct bench_report *report, const char *case_name, const struct times *time, double limit)
 {
-    double sum_pool = 0, sum_peer = 0;
+    add_peer(report, case_name, time->pool, PEER_NAME, time->peer, limit);
+    for (size_t i = 0; i < heap_count; i++)
+        if (time->heap[i] > 0)
+            add_peer(report, case_name, time->pool, heaps[i].name, time->heap[i], 0);
+}
+
+/* Sums of logarithms become geometric means. */
+static void
+add_logs(struct times *sum, const struct times *time)
+{
+    sum->pool += log(time->pool) / PATTERN_COUNT;
+    sum->peer += log(time->peer) / PATTERN_COUNT;
+    for (size_t i = 0; i < heap_count; i++)
+        sum->heap[i] += log(time->heap[i]) / PATTERN_COUNT;
+}
+
+static bool
+measure_one_thread(const struct subject *subject, struct bench_report *report, bool quick, struct times *times)
+{
+    struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        if (!time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, &times[i]))
+        /* What other sizes left behind is no part of this case. */
+        if (ferry_pool_trim(subject->pool, 0) != FERRY_OK || !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
         snprintf(name, sizeof(name), "%s/1thread", patterns[i].name);
-        add_pair(report, name, times[i], 0.65);
-        sum_pool += log(times[i].pool);
-        sum_peer += log(times[i].peer);
+        add_times(report, name, &times[i], 0.65);
+        add_logs(&mean, &times[i]);
     }
-    struct pair_of_times mean = {exp(sum_pool / PATTERN_COUNT), exp(sum_peer / PATTERN_COUNT)};
-    add_pair(report, "geomean", mean, 0.65);
+    mean.pool = exp(mean.pool);
+    mean.peer = exp(mean.peer);
+    for (size_t i = 0; i < heap_count; i++)
+        mean.heap[i] = exp(mean.heap[i]);
+    add_times(report, "geomean", &mean, 0.65);
     double mixed = times[find_pattern("mixed/1024/random") - patterns].pool, fixed = times[find_pattern("64KiB/1024/random") - patterns].pool;
-    add_own(report, "mixed/1024/random/1thread", mixed, "64KiB/1024", fixed, 2.0);
+    add_peer(report, "mixed/1024/random/1thread", mixed, "64KiB/1024", fixed, 2.0);
     return true;
 }
 
@@ -274,21 +330,21 @@ static bool
 measure_holes(const struct subject *subject, struct bench_report *report, bool quick)
 {
     size_t count = quick ? 256 : 2 * HOLES;
-    struct pair_of_times without, with;
+    struct times without, with;
     ferry_block **blocks = calloc(count, sizeof(*blocks));
     const struct pattern *pattern = find_pattern("4KiB/64/random");
-    bool ok = blocks && time_pattern(subject, pattern, quick ? 1 : ROUNDS, &without);
+    bool ok = blocks && time_pattern(subject, pattern, quick ? 1 : ROUNDS, false, &without);
     for (size_t i = 0; ok && i < count; i++)
         ok = (blocks[i] = pool_take(subject, 4 * KIB)) != NULL;
     for (size_t i = 0; ok && i < count; i += 2)
-        ok = pool_give(blocks[i]);
-    ok = ok && time_pattern(subject, pattern, quick ? 1 : ROUNDS, &with);
+        ok = pool_give(subject, blocks[i]);
+    ok = ok && time_pattern(subject, pattern, quick ? 1 : ROUNDS, false, &with);
     for (size_t i = 1; ok && i < count; i += 2)
-        ok = pool_give(blocks[i]);
+        ok = pool_give(subject, blocks[i]);
     free(blocks);
     if (!ok)
         return bench_failed("making holes");
-    add_own(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool, 2.0);
+    add_peer(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool, 2.0);
     return true;
 }
 
@@ -298,6 +354,7 @@ struct worker {
     const struct subject *subject;
     const struct pattern *pattern;
     loop *run;
+    size_t pairs;
     pthread_barrier_t *start;
     uint64_t seed;
     double time;
@@ -316,18 +373,18 @@ work(void *argument)
         worker->ok = worker->run(worker->subject, worker->pattern, script, 4 * LIVE_MAX, &unused);
     }
     pthread_barrier_wait(worker->start);
-    worker->ok = worker->ok && worker->run(worker->subject, worker->pattern, script, TWO_THREAD_PAIRS, &worker->time);
+    worker->ok = worker->ok && worker->run(worker->subject, worker->pattern, script, worker->pairs, &worker->time);
     free(script);
     return NULL;
 }
 
 /* The slower thread's nanoseconds a pair. */
 static bool
-time_two_threads(const struct subject *subject, const struct pattern *pattern, loop *run, double *out)
+time_two_threads(const struct subject *subject, const struct pattern *pattern, loop *run, size_t pairs, double *out)
 {
     pthread_t thread;
     pthread_barrier_t start;
-    struct worker workers[2] = {{subject, pattern, run, &start, 1, 0, false}, {subject, pattern, run, &start, 2, 0, false}};
+    struct worker workers[2] = {{subject, pattern, run, pairs, &start, 1, 0, false}, {subject, pattern, run, pairs, &start, 2, 0, false}};
     if (pthread_barrier_init(&start, NULL, 2) != 0)
         return false;
     bool started = pthread_create(&thread, NULL, work, &workers[1]) == 0;
@@ -340,23 +397,44 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, l
     return started && workers[0].ok && workers[1].ok;
 }
 
+/* Heaps are slow with two threads: fewer pairs and rounds. */
 static bool
-measure_two_threads(const struct subject *subject, struct bench_report *report, bool quick, const struct pair_of_times *one)
+time_heaps_with_two_threads(const struct pattern *pattern, size_t rounds, struct times *out)
 {
-    static const char *const names[] = {"64KiB/1/lifo", "64KiB/64/random", "1MiB/64/random", "64KiB/1024/lifo"};
-    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS;
+    rounds = rounds < TWO_THREAD_HEAP_ROUNDS ? rounds : TWO_THREAD_HEAP_ROUNDS;
+    for (size_t i = 0; i < heap_count; i++) {
+        const struct subject subject = {.heap = &heaps[i]};
+        double heap[TWO_THREAD_HEAP_ROUNDS];
+        for (size_t round = 0; round < rounds; round++)
+            if (!time_two_threads(&subject, pattern, heap_loop, TWO_THREAD_HEAP_PAIRS, &heap[round]))
+                return false;
+        out->heap[i] = bench_median(heap, rounds);
+    }
+    return true;
+}
+
+static bool
+measure_two_threads(const struct subject *subject, struct bench_report *report, bool quick, const struct times *one)
+{
+    static const char *const names[] = {"64KiB/1/lifo", "64KiB/64/random", "1MiB/64/random", "64KiB/1024/lifo", "mixed/64/random"};
+    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS, pairs = TWO_THREAD_PAIRS;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct pattern *pattern = find_pattern(names[i]);
         double pool[TWO_THREAD_ROUNDS], peer[TWO_THREAD_ROUNDS];
+        struct times time = {0};
         for (size_t round = 0; round < rounds; round++)
-            if (!time_two_threads(subject, pattern, pool_loop, &pool[round]) || !time_two_threads(subject, pattern, peer_loop, &peer[round]))
+            if (!time_two_threads(subject, pattern, pool_loop, pairs, &pool[round]) ||
+                !time_two_threads(subject, pattern, peer_loop, pairs, &peer[round]))
                 return bench_failed(names[i]);
-        struct pair_of_times time = {bench_median(pool, rounds), bench_median(peer, rounds)};
+        if (!time_heaps_with_two_threads(pattern, rounds, &time))
+            return bench_failed(names[i]);
+        time.pool = bench_median(pool, rounds);
+        time.peer = bench_median(peer, rounds);
         char name[64];
         snprintf(name, sizeof(name), "%s/2threads", names[i]);
-        add_pair(report, name, time, 0);
-        if (pattern->live <= 64)
-            add_own(report, name, time.pool, "1thread", one[pattern - patterns].pool, 2.0);
+        add_times(report, name, &time, 0);
+        if (pattern->live <= 64 && pattern->bytes)
+            add_peer(report, name, time.pool, "1thread", one[pattern - patterns].pool, 2.0);
     }
     return true;
 }
@@ -367,9 +445,22 @@ struct ring {
     _Alignas(64) _Atomic size_t filled;
     _Alignas(64) _Atomic size_t emptied;
     _Alignas(64) void *blocks[RING];
-    bool is_pool, ok;
+    const struct subject *subject; /* with one of pool, list and heap */
+    bool ok;
     size_t count;
 };
+
+static void *
+take_any(const struct subject *subject, size_t bytes)
+{
+    return subject->pool ? (void *)pool_take(subject, bytes) : subject->heap ? heap_take(subject, bytes) : (void *)peer_take(subject, bytes);
+}
+
+static bool
+give_any(const struct subject *subject, void *block)
+{
+    return subject->pool ? pool_give(subject, block) : subject->heap ? heap_give(subject, block) : peer_give(subject, block);
+}
 
 /* The other side is about to come, if it runs at all. */
 static void
@@ -389,13 +480,13 @@ give_handed(void *argument)
             wait_a_little(&spins);
         void *block = ring->blocks[i % RING];
         atomic_store_explicit(&ring->emptied, i + 1, memory_order_release);
-        ring->ok = (ring->is_pool ? pool_give(block) : peer_give(block)) && ring->ok;
+        ring->ok = give_any(ring->subject, block) && ring->ok;
     }
     return NULL;
 }
 
 static bool
-time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t count, double *out)
+time_hand_over(const struct subject *subject, size_t bytes, size_t count, double *out)
 {
     struct ring *ring = aligned_alloc(64, sizeof(*ring));
     pthread_t thread;
@@ -403,7 +494,7 @@ time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t
     if (!ring)
         return false;
     memset(ring, 0, sizeof(*ring));
-    ring->is_pool = is_pool;
+    ring->subject = subject;
     ring->ok = true;
     ring->count = count;
     if (pthread_create(&thread, NULL, give_handed, ring) != 0) {
@@ -415,7 +506,7 @@ time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t
     for (size_t i = 0; i < count; i++) {
         while (i - atomic_load_explicit(&ring->emptied, memory_order_acquire) == RING)
             wait_a_little(&spins);
-        void *block = is_pool ? (void *)pool_take(subject, bytes) : (void *)peer_take(subject, bytes);
+        void *block = take_any(subject, bytes);
         if (!block)
             abort();
         ring->blocks[i % RING] = block;
@@ -431,79 +522,22 @@ time_hand_over(const struct subject *subject, bool is_pool, size_t bytes, size_t
 static bool
 measure_hand_over(const struct subject *subject, struct bench_report *report, bool quick)
 {
-    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS, count = quick ? 1000 : HANDED;
-    double pool[TWO_THREAD_ROUNDS], peer[TWO_THREAD_ROUNDS];
-    for (size_t round = 0; round < rounds; round++)
-        if (!time_hand_over(subject, true, 64 * KIB, count, &pool[round]) || !time_hand_over(subject, false, 64 * KIB, count, &peer[round]))
-            return bench_failed("handing over");
-    struct pair_of_times time = {bench_median(pool, rounds), bench_median(peer, rounds)};
-    add_pair(report, "64KiB/handover/2threads", time, 0.4);
-    return true;
-}
-
-/* -- on a stream, and in a buffer ---------------------------------------------------------------------- */
-
-/* Counted: work queued on a stream, its block given back there and taken again there, calls the device for nothing. */
-static bool
-count_device_calls(ferry_context *context, struct bench_report *report)
-{
-    ferry_pool *pool;
-    ferry_transfer_stats before, after;
-    ferry_stream *stream = ferry_context_stream(context, 1);
-    bool ok = ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK;
-    for (size_t i = 0; ok && i < 1001; i++) {
-        ferry_block *block;
-        ok = (i != 1 || ferry_context_transfer_stats(context, &before) == FERRY_OK) &&
-             ferry_pool_take(pool, 64 * KIB, stream, &block) == FERRY_OK && ferry_pool_give(&block, stream) == FERRY_OK;
-    }
-    if (!ok || ferry_context_transfer_stats(context, &after) != FERRY_OK)
-        return bench_failed("taking on a stream");
-    const struct bench_record record = {
-        .case_name = "64KiB/1/same stream",
-        .metric = "device_calls",
-        .unit = "calls",
-        .value = (double)(after.device_calls - before.device_calls),
-        .goal = {BENCH_EXACTLY, 0},
-    };
-    bench_report_add(report, &record);
-    return true;
-}
-
-static bool
-use_temporary(ferry_context *context)
-{
-    ferry_float_buffer buffer = {0};
-    ferry_scope scope;
-    float *values;
-    bool ok = ferry_float_create(context, 16384, NULL, &buffer) == FERRY_OK &&
-              ferry_float_overwrite_host(buffer, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
-    ferry_float_destroy(&buffer);
-    return ok;
-}
-
-static bool
-measure_temporary(ferry_context *context, struct bench_report *report, bool quick, double pool_pair)
-{
-    enum { USES = 5000 };
-    double times[ROUNDS];
-    size_t rounds = quick ? 1 : ROUNDS;
+    const struct subject only_pool = {.pool = subject->pool}, only_list = {.list = subject->list};
+    size_t rounds = quick ? 1 : TWO_THREAD_ROUNDS, count = quick ? 1000 : HANDED, heap_handed = quick ? 1000 : HEAP_HANDED;
+    double pool[TWO_THREAD_ROUNDS], peer[TWO_THREAD_ROUNDS], heap[HEAPS_MAX][TWO_THREAD_ROUNDS];
+    struct times time = {0};
     for (size_t round = 0; round < rounds; round++) {
-        double begun = bench_now_ns();
-        for (size_t i = 0; i < USES; i++)
-            if (!use_temporary(context))
-                return bench_failed("using a temporary buffer");
-        times[round] = (bench_now_ns() - begun) / USES;
+        bool ok = time_hand_over(&only_pool, 64 * KIB, count, &pool[round]) && time_hand_over(&only_list, 64 * KIB, count, &peer[round]);
+        for (size_t i = 0; ok && i < heap_count; i++)
+            ok = time_hand_over(&(struct subject){.heap = &heaps[i]}, 64 * KIB, heap_handed, &heap[i][round]);
+        if (!ok)
+            return bench_failed("handing over");
     }
-    const struct bench_record record = {
-        .case_name = "64KiB/temporary buffer",
-        .metric = "create_destroy",
-        .unit = "ns",
-        .value = bench_median(times, rounds),
-        .peer = "pool pair",
-        .peer_value = pool_pair,
-        .goal = {BENCH_AT_MOST, 10},
-    };
-    bench_report_add(report, &record);
+    time.pool = bench_median(pool, rounds);
+    time.peer = bench_median(peer, rounds);
+    for (size_t i = 0; i < heap_count; i++)
+        time.heap[i] = bench_median(heap[i], rounds);
+    add_times(report, "64KiB/handover/2threads", &time, 0.4);
     return true;
 }
 
@@ -571,15 +605,30 @@ sleep_for_ever(void *argument)
 static bool
 measure(ferry_context *context, const struct subject *subject, const struct bench_options *options)
 {
-    static struct pair_of_times times[PATTERN_COUNT];
+    static struct times times[PATTERN_COUNT];
     struct bench_report report;
-    bool ok = bench_report_open(&report, "pool", options, context) && count_device_calls(context, &report) &&
+    bool ok = bench_report_open(&report, "pool", options, context) && pool_uses_count_calls(context, &report) &&
               measure_one_thread(subject, &report, options->quick, times) && measure_holes(subject, &report, options->quick) &&
               measure_two_threads(subject, &report, options->quick, times) && measure_hand_over(subject, &report, options->quick) &&
-              measure_temporary(context, &report, options->quick, times[find_pattern("64KiB/1/lifo") - patterns].pool);
+              pool_uses_measure_temporary(context, &report, options->quick, times[find_pattern("64KiB/1/lifo") - patterns].pool) &&
+              traces_measure(&report);
     if (ok && !options->quick)
         measure_instructions(&report);
     return bench_report_close(&report) && ok;
+}
+
+/* The pool whose hits are timed: host memory, which no limit of this machine's keeps from 16 GiB that nobody touches. */
+static ferry_context *
+open_host(struct subject *subject)
+{
+    const ferry_context_options options = {.devices = "host", .host_bytes_limit = (size_t)1 << 40};
+    ferry_context *host = NULL;
+    if (ferry_context_create(&options, &host) == FERRY_OK &&
+        ferry_context_pool(host, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &subject->pool) == FERRY_OK)
+        return host;
+    bench_failed("opening the host");
+    ferry_context_destroy(&host);
+    return NULL;
 }
 
 int
@@ -591,20 +640,24 @@ main(int argc, char **argv)
     bool only = argc == 4 && strcmp(argv[1], "--loop") == 0;
     if (!only && !bench_parse(argc, argv, &options))
         return EXIT_FAILURE;
+    if (!only)
+        heaps_prepare(argv);
     if (pthread_create(&sleeper, NULL, sleep_for_ever, NULL) != 0) {
         fputs("bench: cannot start a thread\n", stderr);
         return EXIT_FAILURE;
     }
-    ferry_context *context = bench_context(0);
+    ferry_context *context = bench_context(0), *host = open_host(&subject);
     int status = EXIT_FAILURE;
     subject.list = freelist_open();
-    if (context && subject.list && ferry_context_pool(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &subject.pool) == FERRY_OK) {
+    heap_count = only ? 0 : heaps_open(heaps);
+    if (context && host && subject.list) {
         if (only)
             status = run_loop_only(&subject, argv[2], argv[3]);
         else
             status = measure(context, &subject, &options) ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     freelist_close(subject.list);
+    ferry_context_destroy(&host);
     ferry_context_destroy(&context);
     pthread_cancel(sleeper);
     pthread_join(sleeper, NULL);

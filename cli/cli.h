@@ -11,5 +11,7 @@ enum { EXIT_WELL = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* Print versions and every place of a context. */
 int command_info(int argc, char **argv);
+/* Run an allocation log again with the pool, and tell what it costs. */
+int command_replay(int argc, char **argv);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/cli.h"
 
+#include <dlfcn.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,8 @@ struct report {
     bool cuda;         /* is one of the places a CUDA device? */
     bool cuda_tried;
     char why_no_cuda[512];
+    bool cufile; /* is the library of GPUDirect Storage there? */
+    char why_no_cufile[512];
     int place_count;
     ferry_place_info places[PLACES_MAX];
     ferry_memory_info memory[PLACES_MAX];
@@ -55,6 +58,7 @@ static const struct capability {
     {FERRY_CAN_BATCH, "batch"},
     {FERRY_CAN_PEER, "peer"},
     {FERRY_CAN_CAPTURE, "capture"},
+    {FERRY_CAN_GROW, "grow"},
 };
 
 enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };
@@ -92,6 +96,21 @@ choose_devices(struct report *report)
         snprintf(report->chosen, sizeof(report->chosen), "host");
     }
     report->devices = report->chosen;
+}
+
+/* It is looked for, not used: files go through pinned host memory. */
+static void
+look_for_cufile(struct report *report)
+{
+    void *library = dlopen("libcufile.so.0", RTLD_LAZY | RTLD_LOCAL);
+
+    report->cufile = library && dlsym(library, "cuFileRead");
+    if (!report->cufile) {
+        const char *why = dlerror();
+        snprintf(report->why_no_cufile, sizeof(report->why_no_cufile), "%s", why ? why : "libcufile.so.0: no cuFileRead");
+    }
+    /* Not closed: its threads would not survive that. */
+    /* cppcheck-suppress resourceLeak */
 }
 
 static ferry_status
@@ -155,6 +174,7 @@ print_text(FILE *file, const struct report *report)
     fprintf(file, "Devices: %s\n", report->devices);
     if (report->cuda_tried && !report->cuda)
         fprintf(file, "CUDA: none: %s\n", report->why_no_cuda);
+    fprintf(file, "cuFile: %s%s\n", report->cufile ? "there, not used: files go through host memory" : "none: ", report->why_no_cufile);
     for (int place = 0; place < report->place_count; place++)
         print_place(file, place, &report->places[place], &report->memory[place]);
     fprintf(file, "\nferry info, version = %s, device places = %d, Result = PASS\n", ferry_version(),
@@ -210,6 +230,8 @@ write_json(FILE *file, const struct report *report)
     json_string(&json, "devices", report->devices);
     json_bool(&json, "cuda", report->cuda);
     json_string(&json, "why_no_cuda", report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
+    json_bool(&json, "cufile", report->cufile);
+    json_string(&json, "why_no_cufile", report->cufile ? NULL : report->why_no_cufile);
     json_open(&json, "places", '[');
     for (int place = 0; place < report->place_count; place++)
         write_place(&json, place, &report->places[place], &report->memory[place]);
@@ -230,7 +252,10 @@ write_report(const struct request *request, const struct report *report)
         write_json(file, report);
     else
         print_text(file, report);
-    if (ferror(file) | (request->output ? fclose(file) : fflush(file))) {
+    bool failed = ferror(file) != 0;
+    /* cppcheck-suppress useClosedFile ; it thinks that ferror() closes */
+    failed |= (request->output ? fclose(file) : fflush(file)) != 0;
+    if (failed) {
         perror(request->output ? request->output : "standard output");
         return EXIT_FAILED;
     }
@@ -295,6 +320,7 @@ command_info(int argc, char **argv)
     ferry_context_options options = {.devices = report.devices};
     FERRY_TRY(status, fail, ferry_context_create(&options, &context));
     FERRY_TRY(status, fail, gather(context, &report));
+    look_for_cufile(&report);
     result = write_report(&request, &report);
     ferry_context_destroy(&context);
     return result;

@@ -2,6 +2,7 @@
 #include "cli/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static void
 quote(FILE *file, const char *text)
@@ -66,6 +67,17 @@ json_number(struct json *json, const char *name, uint64_t value)
 {
     begin(json, name);
     fprintf(json->file, "%" PRIu64, value);
+}
+
+void
+json_real(struct json *json, const char *name, double value)
+{
+    if (!isfinite(value)) {
+        json_null(json, name);
+        return;
+    }
+    begin(json, name);
+    fprintf(json->file, "%.6g", value);
 }
 
 void

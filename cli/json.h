@@ -20,6 +20,7 @@ void json_open(struct json *json, const char *name, char bracket);
 void json_close(struct json *json, char bracket);
 void json_string(struct json *json, const char *name, const char *value); /* NULL: null */
 void json_number(struct json *json, const char *name, uint64_t value);
+void json_real(struct json *json, const char *name, double value); /* null when it is no number */
 void json_bool(struct json *json, const char *name, bool value);
 void json_null(struct json *json, const char *name);
 

@@ -12,6 +12,7 @@ static const struct command {
     const char *purpose;
 } commands[] = {
     {"info", command_info, "versions, devices and their memory"},
+    {"replay", command_replay, "what an allocation log costs with the pool: time, memory, fragmentation"},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

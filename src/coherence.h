@@ -13,6 +13,8 @@
  * Functions work on a window: consecutive segments of the map that cover at least the range of the access, and of which
  * only the first and last may reach outside it or lie beside it. To keep neighbours merged without looking further,
  * callers include the segments that touch the range from outside.
+ *
+ * The comments that begin with an @ are contracts in ACSL, which ./dev prove proves; see docs/reliability.md.
  */
 
 #include <stdbool.h>
@@ -48,6 +50,83 @@ enum ferryi_change {
     FERRYI_CHANGE_DISCARD = 6    /* nobody: reads as zero; `place` is ignored */
 };
 
+/*@
+  // The places of a set. Place 16 stands for lost: a set that has it has nothing else.
+  predicate has(integer places, integer place) = (places & (1 << place)) != 0;
+  predicate is_set(integer places) =
+    has(places, 16) ? places == FERRYI_LOST : \forall integer p; 16 <= p < 32 ==> !has(places, p);
+
+  // What a set becomes. The contract of ferryi_coherence_change() says what that means for each place.
+  logic integer bit(integer place) = (ferryi_places)((ferryi_places)1 << place);
+  logic integer changed(integer places, integer place, integer change) =
+    change == FERRYI_CHANGE_DISCARD ? 0 :
+    change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE ? bit(place) :
+    (places & (1 << 16)) != 0 ? places :
+    change == FERRYI_CHANGE_READ ? places | bit(place) :
+    places == bit(place) ? (change == FERRYI_CHANGE_LOSE ? FERRYI_LOST : places) :
+    places & (ferryi_places)~(ferryi_places)bit(place);
+
+  // Segments that follow each other without a gap; sorted(), because induction is none of the provers' strengths.
+  predicate sorted{L}(struct ferryi_segment *s, integer count) =
+    (\forall integer i; 0 <= i < count ==> s[i].begin < s[i].end) &&
+    (\forall integer i, j; 0 <= i < j < count ==> s[i].end <= s[j].begin);
+  predicate gapless{L}(struct ferryi_segment *s, integer count) =
+    \forall integer i; 0 < i < count ==> s[i - 1].end == s[i].begin;
+  predicate merged{L}(struct ferryi_segment *s, integer count) =
+    \forall integer i; 0 < i < count ==> s[i - 1].places != s[i].places;
+  predicate sets{L}(struct ferryi_segment *s, integer count) =
+    \forall integer i; 0 <= i < count ==> is_set(s[i].places);
+  predicate window{L}(struct ferryi_segment *s, integer count) =
+    sorted(s, count) && gapless(s, count) && sets(s, count);
+
+  logic integer begin_of{L}(struct ferryi_segment *s, integer i) = s[i].begin;
+  logic integer end_of{L}(struct ferryi_segment *s, integer i) = s[i].end;
+
+  // Some byte lies in both ranges; in all three.
+  predicate meet(integer a, integer a_end, integer b, integer b_end) =
+    a < a_end && a < b_end && b < a_end && b < b_end;
+  predicate meet3(integer a, integer a_end, integer b, integer b_end, integer c, integer c_end) =
+    meet(a, a_end, b, b_end) && meet(a, a_end, c, c_end) && meet(b, b_end, c, c_end);
+
+  // The place lacks the segment's bytes, and somebody has them; the source is where they may come from.
+  predicate lacks{L}(struct ferryi_segment *s, integer place) = !has(s->places, place) && !has(s->places, 16);
+  predicate source_of(integer places, integer source) =
+    source == FERRYI_ZERO ? \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
+    0 <= source < FERRYI_PLACES_MAX && has(places, source);
+
+  // Every move (N) brings what is lacking from where it is; all that is lacking is in a move; and whether some is lost.
+  predicate all_given{W, N}(struct ferryi_segment *s, integer count, struct ferryi_move *moves, integer made,
+                            integer place) =
+    \forall integer i, j; 0 <= i < count && 0 <= j < made &&
+      meet(\at(s[i].begin, W), \at(s[i].end, W), \at(moves[j].begin, N), \at(moves[j].end, N)) ==>
+      lacks{W}(s + i, place) && source_of(\at(s[i].places, W), \at(moves[j].source, N));
+  predicate all_brought{W, N}(struct ferryi_segment *s, integer count, struct ferryi_move *moves, integer made,
+                              integer place, integer begin, integer end) =
+    \forall integer i; 0 <= i < count && meet(\at(s[i].begin, W), \at(s[i].end, W), begin, end) &&
+      lacks{W}(s + i, place) ==> \exists integer j; 0 <= j < made &&
+        \at(moves[j].begin, N) <= \max(\at(s[i].begin, W), begin) &&
+        \min(\at(s[i].end, W), end) <= \at(moves[j].end, N);
+  predicate some_lost{W}(struct ferryi_segment *s, integer count, integer begin, integer end) =
+    \exists integer i; 0 <= i < count && meet(s[i].begin, s[i].end, begin, end) && has(s[i].places, 16);
+  predicate none_lost{W}(struct ferryi_segment *s, integer count, integer begin, integer end) =
+    \forall integer i; 0 <= i < count && meet(s[i].begin, s[i].end, begin, end) ==> !has(s[i].places, 16);
+
+  // What a segment of the window (W) and a new one (N) share has the set that the change on [begin, end) makes.
+  predicate follows{W, N}(struct ferryi_segment *old, struct ferryi_segment *new, integer place, integer change,
+                          integer begin, integer end) =
+    \let b = \at(old->begin, W); \let e = \at(old->end, W); \let was = \at(old->places, W);
+    \let nb = \at(new->begin, N); \let ne = \at(new->end, N); \let is = \at(new->places, N);
+    (meet3(b, e, nb, ne, begin, end) ==> is == changed(was, place, change)) &&
+    (meet(b, e, nb, ne) && ((b < begin && nb < begin) || (end < e && end < ne)) ==> is == was);
+  predicate all_follow{W, N}(struct ferryi_segment *old, integer count, struct ferryi_segment *new, integer made,
+                             integer place, integer change, integer begin, integer end) =
+    \forall integer i, j; 0 <= i < count && 0 <= j < made ==>
+      follows{W, N}(old + i, new + j, place, change, begin, end);
+  predicate same{W, N}(struct ferryi_segment *s, integer count) =
+    \forall integer i; 0 <= i < count ==> \at(s[i].begin, N) == \at(s[i].begin, W) &&
+      \at(s[i].end, N) == \at(s[i].end, W) && \at(s[i].places, N) == \at(s[i].places, W);
+*/
+
 /*
  * The moves that make [begin, end) readable at `place`, in order, joined where neighbours have the same source: at most
  * `count`, written to `moves` (room for `count`). Bytes that `place` holds give no move. `reachable` is the set of
@@ -56,21 +135,95 @@ enum ferryi_change {
  * Segments that are lost give no move and set `*out_lost` to true, else it is false. An empty range gives no move.
  * @return the number of moves
  */
+/*@
+  requires place: 0 <= place < FERRYI_PLACES_MAX;
+  requires window: window(window, count);
+  requires room: \valid_read(window + (0 .. count - 1)) && \valid(moves + (0 .. count - 1)) && \valid(out_lost);
+  requires \separated(window + (0 .. count - 1), moves + (0 .. count - 1), out_lost);
+  assigns moves[0 .. count - 1], *out_lost;
+  exits \false;
+  ensures few: 0 <= \result <= count;
+  ensures inside: \forall integer j; 0 <= j < \result ==> begin <= moves[j].begin < moves[j].end <= end;
+  ensures in_order: \forall integer i, j; 0 <= i < j < \result ==> moves[i].end <= moves[j].begin;
+  ensures joined: \forall integer j; 0 < j < \result ==>
+    moves[j - 1].end < moves[j].begin || moves[j - 1].source != moves[j].source;
+  ensures from_valid: all_given{Pre, Here}(window, count, moves, \result, place);
+  ensures all: all_brought{Pre, Here}(window, count, moves, \result, place, begin, end);
+  ensures lost: *out_lost ==> some_lost{Pre}(window, count, begin, end);
+  ensures not_lost: !*out_lost ==> none_lost{Pre}(window, count, begin, end);
+*/
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
+
+/* Where a place that is not in the set gets the value from: plan's preference. FERRYI_ZERO when the set is empty. */
+/*@
+  requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
+  assigns \nothing;
+  exits \false;
+  ensures valid: source_of(places, \result) && \result != place;
+  // The lowest reachable device, else the host, else the lowest device; for the host the lowest device.
+  ensures direct: place != 0 ==> (\exists integer p; 1 <= p < FERRYI_PLACES_MAX && has(places, p) && has(reachable, p)) ==>
+    1 <= \result && has(reachable, \result) &&
+    \forall integer p; 1 <= p < \result ==> !has(places, p) || !has(reachable, p);
+  ensures host: place != 0 ==> has(places, 0) ==>
+    (\forall integer p; 1 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(reachable, p)) ==> \result == 0;
+  ensures other: \result > 0 ==> (place == 0 || !has(reachable, \result)) ==>
+    \forall integer p; 1 <= p < \result ==> !has(places, p);
+*/
+int ferryi_coherence_source(ferryi_places places, int place, ferryi_places reachable);
 
 /*
  * The window after the change on [begin, end): written to `out` (room for count + 2), separate from `window`;
  * neighbours merged. Bytes of the window outside the range keep their sets.
  * @return the number of segments, at most count + 2
  */
+/*@
+  requires place: change == FERRYI_CHANGE_DISCARD || 0 <= place < FERRYI_PLACES_MAX;
+  requires change: FERRYI_CHANGE_READ <= change <= FERRYI_CHANGE_DISCARD;
+  requires window: window(window, count) && begin <= end && count <= SIZE_MAX - 2;
+  requires room: \valid_read(window + (0 .. count - 1)) && \valid(out + (0 .. count + 1));
+  requires \separated(window + (0 .. count - 1), out + (0 .. count + 1));
+  assigns out[0 .. count + 1];
+  exits \false;
+  ensures few: \result <= count + 2 && (\result > 0 <==> count > 0);
+  ensures same_bytes: count > 0 ==> out[0].begin == window[0].begin && out[\result - 1].end == window[count - 1].end;
+  ensures partition: window(out, \result);
+  ensures merged: merged(out, \result);
+  ensures follow: all_follow{Pre, Here}(window, count, out, \result, place, change, begin, end);
+*/
 size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int place, enum ferryi_change change,
                                size_t begin, size_t end, struct ferryi_segment *out);
 
 /* The set after a change, for one byte. */
+/*@
+  requires place: change == FERRYI_CHANGE_DISCARD || 0 <= place < FERRYI_PLACES_MAX;
+  requires change: FERRYI_CHANGE_READ <= change <= FERRYI_CHANGE_DISCARD;
+  requires is_set(places);
+  assigns \nothing;
+  exits \false;
+  ensures named: \result == changed(places, place, change);
+  ensures set: is_set(\result);
+  ensures write: change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE ==>
+    \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> p == place);
+  ensures stays_lost: has(places, 16) && (change == FERRYI_CHANGE_READ || change == FERRYI_CHANGE_FORGET ||
+    change == FERRYI_CHANGE_LOSE) ==> \result == places;
+  ensures read: change == FERRYI_CHANGE_READ && !has(places, 16) ==>
+    \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> has(places, p) || p == place);
+  ensures leave: (change == FERRYI_CHANGE_FORGET || change == FERRYI_CHANGE_LOSE) && !has(places, 16) &&
+    places != bit(place) ==> \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> has(places, p) && p != place);
+  ensures forget_only: change == FERRYI_CHANGE_FORGET && places == bit(place) ==> \result == places;
+  ensures lose_only: change == FERRYI_CHANGE_LOSE && places == bit(place) ==> \result == FERRYI_LOST;
+  ensures discard: change == FERRYI_CHANGE_DISCARD ==> \result == 0;
+*/
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
 /* True when `move` only prolongs `last`: the next bytes from the same source. */
+/*@
+  requires \valid_read(last) && \valid_read(move);
+  assigns \nothing;
+  exits \false;
+  ensures \result <==> last->end == move->begin && last->source == move->source;
+*/
 static inline bool
 ferryi_move_continues(const struct ferryi_move *last, const struct ferryi_move *move)
 {

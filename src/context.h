@@ -13,6 +13,7 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
+#include "src/convert/device.h"
 #include "src/device/stream.h"
 #include "src/pool/pool.h"
 #include "src/transfer/engine.h"
@@ -22,13 +23,19 @@ struct ferryi_worker;
 
 #define FERRYI_MEMORY_KINDS 5
 #define FERRYI_LONG_LOCKS 16
+#define FERRYI_WAYS (2 * FERRYI_DEVICES_MAX + 2) /* see worker.h */
 
 struct ferry_context {
     atomic_int references;
     atomic_bool closed;
     bool shared; /* the process-wide one */
+    bool inherited; /* it belongs to the process that this one was forked from; closed as well */
+    struct ferry_context *next_living, **living; /* all of the process, from the end of their creation on */
+    bool debug;  /* a checked run: see src/buffer/guard.h; constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
+    bool grows; /* device memory is made of granules where it can be */
+    size_t pin_after; /* crossings of a host copy; SIZE_MAX: never */
 
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
     char names[FERRYI_DEVICES_MAX + 1][32];         /* "host", "cuda:0" */
@@ -36,20 +43,32 @@ struct ferry_context {
     uint32_t coherent; /* bit p: place p uses the host's copy */
     ferryi_order order;
     ferryi_engine *engine;
+    ferryi_converter *converters[FERRYI_DEVICES_MAX + 1]; /* by place; NULL where the host converts */
 
+    char *allocation_log; /* how the pools' logs begin their names; NULL: none */
     ferryi_mutex pool_mutex;
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     struct ferryi_context_backend {
         ferryi_device *device; /* NULL: the system's memory */
         ferry_memory_kind kind;
+        ferryi_engine *engine; /* knows what is page-locked */
     } backends[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS]; /* what each pool asks for memory */
+
+    struct ferryi_context_own_pool {
+        ferry_pool *pool;
+        struct ferryi_context_own_pool *next;
+    } *own_pools; /* made over backends of the program's */
 
     ferryi_mutex stream_mutex;
     ferry_stream *streams; /* all, the defaults among them */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
 
     ferryi_mutex store_mutex; /* the list; creation and destruction of buffers only */
-    struct ferryi_store *stores;
+    struct ferryi_store *stores, *oldest_store; /* youngest first */
+    struct ferryi_store *hand; /* where eviction goes on; NULL: with the oldest */
+    size_t store_count;
+    struct ferryi_store *spare_stores; /* used again for the next buffers */
+    size_t spare_store_count;
 
     ferryi_mutex long_locks[FERRYI_LONG_LOCKS]; /* for crowded stores, by address */
 
@@ -59,11 +78,23 @@ struct ferry_context {
     _Atomic uint64_t park_epoch;
 
     ferryi_mutex worker_mutex;
-    struct ferryi_worker *worker; /* runs asynchronous calls; started at first need */
+    struct ferryi_worker *workers[FERRYI_WAYS]; /* run asynchronous calls; each started at first need */
 };
 
 void ferryi_context_retain(ferry_context *context);
 void ferryi_context_release(ferry_context *context);
+
+/*
+ * Forks (buffer/inherit.c). In the child every context is closed and every store dead, and nothing of them is given back: the driver, threads and
+ * locks that this would take are the parent's. Its memory goes with the process.
+ */
+void ferryi_context_list(ferry_context *context);
+void ferryi_context_unlist(ferry_context *context);
+
+/* Fails with INVALID_STATE when the context was destroyed, or this process is not the one that made it. */
+ferry_status ferryi_context_check_open(const ferry_context *context, const char *what);
+/* Why a context that is closed is: the end of such a sentence. */
+const char *ferryi_context_why_closed(const ferry_context *context);
 
 /* The pool of a place and kind, made at the first call. */
 ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
@@ -71,7 +102,7 @@ ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory
 /* The lane of a stream argument: NULL means the default stream of a context with one device. Checks the context. */
 ferry_status ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *what, ferryi_lane **out);
 
-/* Fails with INVALID_ARGUMENT unless `place` is one. */
+/* Fails with INVALID_ARGUMENT unless `place` is one. Checks the context. */
 ferry_status ferryi_context_check_place(const ferry_context *context, int place, const char *what);
 
 /* Parking: read the epoch while the condition cannot change, then sleep until it moved. False when the deadline (0: none) passed. */

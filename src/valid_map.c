@@ -9,8 +9,8 @@
 static void
 set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
 {
-    map->segment_count = map->segment_count - chunk->count + count;
-    map->crowding = map->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
+    map->room->segment_count = map->room->segment_count - chunk->count + count;
+    map->room->crowding = map->room->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
     chunk->count = count;
 }
 
@@ -18,7 +18,7 @@ set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
 static struct ferryi_map_chunk *
 take_promised(ferryi_valid_map *map)
 {
-    assert(map->spare && map->chunk_count < map->chunk_capacity);
+    assert(map->room->spare && map->room->chunk_count < map->room->chunk_capacity);
     struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
     chunk->count = 0;
     return chunk;
@@ -36,7 +36,7 @@ remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t fi
 static void
 split(ferryi_valid_map *map, size_t at)
 {
-    struct ferryi_map_chunk *lower = map->chunks[at];
+    struct ferryi_map_chunk *lower = map->room->chunks[at];
     struct ferryi_map_chunk *upper = take_promised(map);
     size_t kept = FERRYI_CHUNK_HALF + 1;
     size_t moved = lower->count - kept;
@@ -45,9 +45,9 @@ split(ferryi_valid_map *map, size_t at)
     set_count(map, lower, kept);
     set_count(map, upper, moved);
 
-    memmove(&map->chunks[at + 2], &map->chunks[at + 1], (map->chunk_count - at - 1) * sizeof(map->chunks[0]));
-    map->chunks[at + 1] = upper;
-    map->chunk_count++;
+    memmove(&map->room->chunks[at + 2], &map->room->chunks[at + 1], (map->room->chunk_count - at - 1) * sizeof(map->room->chunks[0]));
+    map->room->chunks[at + 1] = upper;
+    map->room->chunk_count++;
 }
 
 /* Merge what meets at the edge of two neighbouring chunks, and `right` into `left` when both are thin. May leave
@@ -72,11 +72,11 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
 static void
 collapse(ferryi_valid_map *map)
 {
-    if (map->chunk_count != 1 || map->chunks[0]->count != 1)
+    if (map->room->chunk_count != 1 || map->room->chunks[0]->count != 1)
         return;
-    map->whole = map->chunks[0]->segments[0].places;
-    ferryi_chunk_put_spare(map, map->chunks[0]);
-    map->chunk_count = 0;
+    map->whole = map->room->chunks[0]->segments[0].places;
+    ferryi_chunk_put_spare(map, map->room->chunks[0]);
+    map->room->chunk_count = 0;
 }
 
 /* -- finding --------------------------------------------------------------------------------------- */
@@ -100,10 +100,10 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
-    size_t low = 0, high = map->chunk_count - 1;
+    size_t low = 0, high = map->room->chunk_count - 1;
     while (low < high) {
         size_t middle = high - (high - low) / 2;
-        if (map->chunks[middle]->segments[0].begin <= at)
+        if (map->room->chunks[middle]->segments[0].begin <= at)
             low = middle;
         else
             high = middle - 1;
@@ -120,9 +120,9 @@ static struct position
 position_of(const ferryi_valid_map *map, size_t at)
 {
     struct position position = {0, 0};
-    if (map->chunk_count > 0) {
+    if (map->room->chunk_count > 0) {
         position.chunk = find_chunk(map, at);
-        position.index = find_segment(map->chunks[position.chunk], at);
+        position.index = find_segment(map->room->chunks[position.chunk], at);
     }
     return position;
 }
@@ -130,9 +130,9 @@ position_of(const ferryi_valid_map *map, size_t at)
 static struct ferryi_segment
 segment_at(const ferryi_valid_map *map, struct position position)
 {
-    if (map->chunk_count == 0)
+    if (map->room->chunk_count == 0)
         return (struct ferryi_segment){0, map->bytes, map->whole};
-    return map->chunks[position.chunk]->segments[position.index];
+    return map->room->chunks[position.chunk]->segments[position.index];
 }
 
 /* Only while the segment at `position` ends before `bytes`. */
@@ -140,7 +140,7 @@ static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
     position.index++;
-    if (position.index == map->chunks[position.chunk]->count) {
+    if (position.index == map->room->chunks[position.chunk]->count) {
         position.chunk++;
         position.index = 0;
     }
@@ -220,6 +220,10 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
 static void
 change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
+    if (begin == 0 && end == map->bytes) {
+        map->whole = ferryi_coherence_change(map->whole, place, change);
+        return;
+    }
     struct ferryi_segment single = {0, map->bytes, map->whole};
     struct ferryi_segment parts[3];
     size_t count = ferryi_coherence_commit(&single, 1, place, change, begin, end, parts);
@@ -229,11 +233,12 @@ change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_
         return;
     }
     struct ferryi_map_chunk *chunk = take_promised(map);
+    map->whole = 0;
     memcpy(chunk->segments, parts, count * sizeof(parts[0]));
-    map->segment_count = 0;
+    map->room->segment_count = 0;
     set_count(map, chunk, count);
-    map->chunks[0] = chunk;
-    map->chunk_count = 1;
+    map->room->chunks[0] = chunk;
+    map->room->chunk_count = 1;
 }
 
 /* Change the part of the range that lies in the chunk. The window is what that part touches within the chunk. */
@@ -274,37 +279,37 @@ change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_chan
     size_t walked = first;
     bool done = false;
 
-    while (!done && walked < map->chunk_count) {
-        struct ferryi_map_chunk *chunk = map->chunks[walked++];
+    while (!done && walked < map->room->chunk_count) {
+        struct ferryi_map_chunk *chunk = map->room->chunks[walked++];
         bool inside = chunk->segments[0].begin < end;
         if (inside)
             change_chunk(map, chunk, place, change, begin, end);
         size_t count = chunk->count;
         if (kept > 0)
-            join(map, map->chunks[kept - 1], chunk);
+            join(map, map->room->chunks[kept - 1], chunk);
         done = !inside && chunk->count == count;
         if (chunk->count > 0)
-            map->chunks[kept++] = chunk;
+            map->room->chunks[kept++] = chunk;
         else
             ferryi_chunk_put_spare(map, chunk);
     }
 
-    memmove(&map->chunks[kept], &map->chunks[walked], (map->chunk_count - walked) * sizeof(map->chunks[0]));
-    map->chunk_count -= walked - kept;
+    memmove(&map->room->chunks[kept], &map->room->chunks[walked], (map->room->chunk_count - walked) * sizeof(map->room->chunks[0]));
+    map->room->chunk_count -= walked - kept;
     return kept;
 }
 
 static void
 apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
-    if (map->chunk_count == 0) {
+    if (map->room->chunk_count == 0) {
         change_single(map, place, change, begin, end);
         return;
     }
     size_t first = find_chunk(map, begin);
     size_t behind = change_and_join(map, first, place, change, begin, end);
     for (size_t i = behind; i-- > first;) {
-        if (map->chunks[i]->count > FERRYI_CHUNK_FULL)
+        if (map->room->chunks[i]->count > FERRYI_CHUNK_FULL)
             split(map, i);
     }
     collapse(map);
@@ -333,23 +338,23 @@ static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
     size_t keep = find_chunk(map, bytes - 1) + 1;
-    struct ferryi_map_chunk *chunk = map->chunks[keep - 1];
+    struct ferryi_map_chunk *chunk = map->room->chunks[keep - 1];
     size_t segments = find_segment(chunk, bytes - 1) + 1;
 
-    for (size_t i = keep; i < map->chunk_count; i++) {
-        set_count(map, map->chunks[i], 0);
-        ferryi_chunk_put_spare(map, map->chunks[i]);
+    for (size_t i = keep; i < map->room->chunk_count; i++) {
+        set_count(map, map->room->chunks[i], 0);
+        ferryi_chunk_put_spare(map, map->room->chunks[i]);
     }
-    map->chunk_count = keep;
+    map->room->chunk_count = keep;
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
     /* The last chunk may be thin now. */
     if (keep > 1) {
-        join(map, map->chunks[keep - 2], chunk);
+        join(map, map->room->chunks[keep - 2], chunk);
         if (chunk->count == 0) {
             ferryi_chunk_put_spare(map, chunk);
-            map->chunk_count--;
+            map->room->chunk_count--;
         }
     }
     collapse(map);
@@ -359,7 +364,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
-    struct ferryi_map_chunk *chunk = map->chunks[map->chunk_count - 1];
+    struct ferryi_map_chunk *chunk = map->room->chunks[map->room->chunk_count - 1];
     struct ferryi_segment *last = &chunk->segments[chunk->count - 1];
 
     if (last->places == 0) {
@@ -369,7 +374,7 @@ grow(ferryi_valid_map *map, size_t bytes)
     last[1] = (struct ferryi_segment){map->bytes, bytes, 0};
     set_count(map, chunk, chunk->count + 1);
     if (chunk->count > FERRYI_CHUNK_FULL)
-        split(map, map->chunk_count - 1);
+        split(map, map->room->chunk_count - 1);
 }
 
 void
@@ -381,15 +386,15 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
     if (bytes == 0) {
         ferryi_valid_map_commit_whole(map, 0, FERRYI_CHANGE_DISCARD);
-    } else if (map->chunk_count > 0 && bytes < old) {
+    } else if (map->room->chunk_count > 0 && bytes < old) {
         shrink(map, bytes);
-    } else if (map->chunk_count > 0 && bytes > old) {
+    } else if (map->room->chunk_count > 0 && bytes > old) {
         grow(map, bytes);
     }
     map->bytes = bytes;
     if (promised) {
         /* A single segment: the new bytes got its set, and lose it here. */
-        if (map->chunk_count == 0)
+        if (map->room->chunk_count == 0)
             change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
         map->reserved--;
     }
@@ -397,18 +402,39 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
 /* -- lifetime -------------------------------------------------------------------------------------- */
 
+/* Nobody writes to it: chunks come with a room of the map's own. */
+static struct ferryi_map_room *
+no_room(void)
+{
+    return (struct ferryi_map_room *)(uintptr_t)&ferryi_map_no_room;
+}
+
 void
 ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places)
 {
-    *map = (ferryi_valid_map){.bytes = bytes, .whole = bytes > 0 ? places : 0, .segment_count = 1};
+    *map = (ferryi_valid_map){.bytes = bytes, .whole = bytes > 0 ? places : 0, .room = no_room()};
+}
+
+void
+ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes)
+{
+    map->reserved = 0;
+    if (!map->room || map->room->chunk_count > 0 || ferryi_valid_map_has_excess(map)) {
+        ferryi_valid_map_clear(map);
+        map->room = no_room();
+    }
+    map->bytes = bytes;
+    map->whole = 0;
 }
 
 void
 ferryi_valid_map_clear(ferryi_valid_map *map)
 {
-    for (size_t i = 0; i < map->chunk_count; i++)
-        ferryi_chunk_put_spare(map, map->chunks[i]);
-    struct ferryi_map_supply all = {.chunks = map->spare, .index = map->chunks};
-    ferryi_map_supply_free(&all);
+    if (map->room && ferryi_map_has_room(map)) {
+        for (size_t i = 0; i < map->room->chunk_count; i++)
+            ferryi_chunk_put_spare(map, map->room->chunks[i]);
+        struct ferryi_map_supply all = {.chunks = map->room->spare, .room = map->room};
+        ferryi_map_supply_free(&all);
+    }
     *map = (ferryi_valid_map){0};
 }

@@ -18,21 +18,28 @@
 
 struct ferryi_map_chunk;
 
+/* The chunks of a map, and those for promised commits: before the first promise one that all maps share, and that has none. */
+struct ferryi_map_room {
+    size_t segment_count;             /* at least 1; with bytes 0 one empty segment with the empty set */
+    size_t chunk_count;               /* 0 while there is one segment */
+    size_t crowding;                  /* segments above half full, summed over the chunks (valid_map_chunk.h) */
+    struct ferryi_map_chunk *spare;   /* list of chunks for promised commits */
+    size_t spare_count;
+    size_t chunk_capacity;
+    struct ferryi_map_chunk *chunks[]; /* by ascending bytes */
+};
+
 typedef struct ferryi_valid_map {
     size_t bytes;
-    ferryi_places whole;              /* the set of all bytes while there is one segment (chunk_count 0) */
-    uint32_t reserved;                /* commits that are promised room */
-    size_t segment_count;             /* at least 1; with bytes 0 one empty segment with the empty set */
-    struct ferryi_map_chunk **chunks; /* by ascending bytes; room for chunk_capacity; NULL before the first promise */
-    size_t chunk_count;               /* 0 while there is one segment */
-    size_t chunk_capacity;
-    size_t crowding;                /* segments above half full, summed over the chunks (valid_map_chunk.h) */
-    struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
-    size_t spare_count;
+    ferryi_places whole;          /* the set of all bytes while there is one segment; else empty */
+    uint32_t reserved;            /* commits that are promised room */
+    struct ferryi_map_room *room; /* never NULL, once initialised */
 } ferryi_valid_map;
 
 /* One segment with this set; the empty set when `bytes` is 0. */
 void ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places);
+/* For another use: one segment with the empty set. What room the map has stays with it, if it is little. Without a lock, as clear. */
+void ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes);
 /* Free all that the map has. Without a lock, once nobody else uses the map. Zeroed maps are harmless. */
 void ferryi_valid_map_clear(ferryi_valid_map *map);
 
@@ -56,8 +63,7 @@ void ferryi_valid_map_clear(ferryi_valid_map *map);
 struct ferryi_map_supply {
     struct ferryi_map_chunk *chunks; /* list */
     size_t chunk_count;
-    struct ferryi_map_chunk **index; /* a larger index array, or NULL */
-    size_t index_capacity;
+    struct ferryi_map_room *room; /* a larger one, or NULL */
 };
 
 bool ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply);
@@ -103,7 +109,7 @@ bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin
 static inline bool
 ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
 {
-    return map->chunk_count == 0 && (map->whole & FERRYI_PLACE_BIT(place));
+    return map->whole & FERRYI_PLACE_BIT(place);
 }
 
 /* True when resizing the map as it is now to `bytes` uses up a promise: growing, unless it is one segment with the
@@ -111,7 +117,7 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
 static inline bool
 ferryi_valid_map_resize_takes_promise(const ferryi_valid_map *map, size_t bytes)
 {
-    return bytes > map->bytes && !(map->chunk_count == 0 && map->whole == 0);
+    return bytes > map->bytes && !(map->room->chunk_count == 0 && map->whole == 0);
 }
 
 /* Change the length; new bytes have the empty set, cut bytes are forgotten. Uses up one promise exactly when

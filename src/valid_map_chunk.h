@@ -28,6 +28,14 @@ struct ferryi_map_chunk {
     struct ferryi_segment segments[FERRYI_CHUNK_FULL + 2];
 };
 
+extern const struct ferryi_map_room ferryi_map_no_room;
+
+static inline bool
+ferryi_map_has_room(const ferryi_valid_map *map)
+{
+    return map->room != &ferryi_map_no_room;
+}
+
 static inline size_t
 ferryi_chunk_crowding(size_t count)
 {
@@ -37,17 +45,17 @@ ferryi_chunk_crowding(size_t count)
 static inline void
 ferryi_chunk_put_spare(ferryi_valid_map *map, struct ferryi_map_chunk *chunk)
 {
-    chunk->next = map->spare;
-    map->spare = chunk;
-    map->spare_count++;
+    chunk->next = map->room->spare;
+    map->room->spare = chunk;
+    map->room->spare_count++;
 }
 
 static inline struct ferryi_map_chunk *
 ferryi_chunk_take_spare(ferryi_valid_map *map)
 {
-    struct ferryi_map_chunk *chunk = map->spare;
-    map->spare = chunk->next;
-    map->spare_count--;
+    struct ferryi_map_chunk *chunk = map->room->spare;
+    map->room->spare = chunk->next;
+    map->room->spare_count--;
     chunk->next = NULL;
     return chunk;
 }

@@ -256,18 +256,19 @@ write_output(struct program *program)
 
 /* -- what it cost ---------------------------------------------------------------------------------- */
 
-/* The least that could cross: each float once, up and down; nothing where the device shares the host's memory. */
+/* The least that could cross: each height once up, as a float, and each shade once down, as a byte, since what is narrower is made before it
+ * crosses; nothing where the device shares the host's memory. */
 static bool
 report_bytes(struct program *program, bool coherent)
 {
     ferry_transfer_stats stats;
     if (!done(ferry_context_transfer_stats(program->context, &stats), "asking for transfers"))
         return false;
-    uint64_t least = coherent ? 0 : (uint64_t)ferry_float_count(program->height) * sizeof(float);
+    uint64_t count = coherent ? 0 : ferry_float_count(program->height);
     printf("uploaded   %llu bytes, at least %llu needed\n", (unsigned long long)stats.upload.bytes,
-           (unsigned long long)least);
+           (unsigned long long)count * sizeof(float));
     printf("downloaded %llu bytes, at least %llu needed\n", (unsigned long long)stats.download.bytes,
-           (unsigned long long)least);
+           (unsigned long long)count * sizeof(uint8_t));
     return true;
 }
 

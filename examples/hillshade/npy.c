@@ -243,7 +243,7 @@ parse_header(struct reader *reader, const char *text, size_t text_bytes, struct 
 static bool
 read_header(struct reader *reader, struct header *header)
 {
-    unsigned char start[8], length[4] = {0};
+    unsigned char start[8] = {0}, length[4] = {0};
     if (!read_bytes(reader, start, sizeof(start), "the file's start"))
         return false;
     if (memcmp(start, "\x93NUMPY", 6) != 0)
@@ -318,7 +318,7 @@ read_grid(struct reader *reader, struct npy_grid *out)
         return false;
 
     size_t bytes = grid.rows * grid.columns * ELEMENT_BYTES;
-    grid.values = malloc(bytes);
+    grid.values = malloc(bytes); /* NOLINT(clang-analyzer-optin.portability.UnixAPI): check_header() refuses empty arrays */
     if (!grid.values)
         return fail(reader, "no memory for %zu bytes of elements", bytes);
     if (!read_bytes(reader, grid.values, bytes, "the array")) {

@@ -244,6 +244,25 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
                                                          size_t count, const void *value);
 
 /**
+ * Two-dimensional copies: `height` rows of `width` elements, each row's first element a pitch of elements behind that of the
+ * row before, on either side. Exactly the rows are written, claimed and current afterwards, nothing between them. A device takes
+ * the rows as one copy; pageable memory is packed row by row on the way.
+ * Otherwise as the copies above. @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the
+ *         width; FERRY_ERROR_OUT_OF_RANGE when the last row ends behind the buffer; FERRY_ERROR_OVERFLOW
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_2d(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                                 size_t pitch, const void *source, size_t source_pitch,
+                                                                 size_t width, size_t height);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_2d(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                                               size_t pitch, void *target, size_t target_pitch, size_t width,
+                                                               size_t height);
+/** Between buffers, of any places; overlapping rectangles of one buffer behave as memmove(). */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_2d(ferry_buffer *target, const ferry_element *element,
+                                                            size_t target_offset, size_t target_pitch, ferry_buffer *source,
+                                                            size_t source_offset, size_t source_pitch, size_t width,
+                                                            size_t height);
+
+/**
  * As the calls above, asynchronously, on a helper thread. Among Ferry's calls the order is that of submission: scopes and
  * launches that need the bytes wait for them. What the program queues on `stream` by itself is not ordered: it waits for the
  * event first. Memory of the caller may be touched again when the event is done, not before; a fill's value is copied.
@@ -263,7 +282,22 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill_async(ferry_buffer *buf
                                                                size_t count, const void *value, ferry_stream *stream,
                                                                ferry_event **out);
 
-/** As the calls above, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived. */
+/** Rows, asynchronously. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_2d_async(ferry_buffer *buffer, const ferry_element *element,
+                                                                       size_t offset, size_t pitch, const void *source,
+                                                                       size_t source_pitch, size_t width, size_t height,
+                                                                       ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_2d_async(ferry_buffer *buffer, const ferry_element *element,
+                                                                     size_t offset, size_t pitch, void *target,
+                                                                     size_t target_pitch, size_t width, size_t height,
+                                                                     ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_2d_async(ferry_buffer *target, const ferry_element *element,
+                                                                  size_t target_offset, size_t target_pitch,
+                                                                  ferry_buffer *source, size_t source_offset,
+                                                                  size_t source_pitch, size_t width, size_t height,
+                                                                  ferry_stream *stream, ferry_event **out);
+
+/** As the copies and fills above, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element,
                                                                    size_t offset, const void *source, size_t count,
                                                                    const ferry_transfer_options *options);
@@ -293,14 +327,19 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buf
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count);
 /** Take the memory of the whole base at a place now. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
-/** Give the memory of the whole base at a place back, moving what is only there. FERRY_ERROR_INVALID_STATE for pinned and wrapped copies. */
+/**
+ * Give the memory of the whole base at a place back, moving what is only there. FERRY_ERROR_INVALID_STATE for pinned and wrapped copies.
+ *
+ * Memory that runs short does the same by itself, with copies that no scope, call or pin uses and that were not used lately: first with those whose
+ * bytes other places hold too, which moves nothing, then with those of devices, whose bytes are written back to the host.
+ */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_evict(ferry_buffer *buffer, int place);
 /** Block until no queued work uses the copy at `place` any more. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_idle(ferry_buffer *buffer, int place);
 /** True when every written byte of the range is current at `place`; false for NULL and unknown places. A snapshot. */
 FERRY_API bool ferry_buffer_is_current(ferry_buffer *buffer, int place);
 /**
- * Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or resized. Counted.
+ * Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed, resized or moved by a compaction. Counted.
  * Brings nothing up to date: sync_to does. `*out` is the address of this handle's first element.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_pin(ferry_buffer *buffer, int place, void **out);
@@ -310,22 +349,31 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unpin(ferry_buffer *buffer, 
 FERRY_API bool ferry_buffer_is_pinned(ferry_buffer *buffer);
 /**
  * Start bringing the whole handle's range to a place and return; later work on `stream` (NULL: the place's default
- * stream) is ordered after it. Place 0 prefetches to the host.
+ * stream) is ordered after it. Place 0 prefetches to the host. Pages of managed memory are moved by the driver of the stream's
+ * device: FERRY_ERROR_UNSUPPORTED where it cannot (FERRY_CAN_MANAGE_CONCURRENTLY).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream);
+/** The same for `count` elements from `offset`. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                                                                   ferry_stream *stream);
 
 /** Advice about managed memory. Values are final. */
 typedef enum ferry_advice {
-    FERRY_ADVISE_READ_MOSTLY = 1,
+    FERRY_ADVISE_READ_MOSTLY = 1,       /**< read far more than written: places keep copies of the pages; the place is of no meaning */
     FERRY_ADVISE_UNSET_READ_MOSTLY = 2,
-    FERRY_ADVISE_PREFERRED_LOCATION = 3,
+    FERRY_ADVISE_PREFERRED_LOCATION = 3, /**< the pages live at the place while they can */
     FERRY_ADVISE_UNSET_PREFERRED_LOCATION = 4,
-    FERRY_ADVISE_ACCESSED_BY = 5,
+    FERRY_ADVISE_ACCESSED_BY = 5,       /**< the place keeps the pages mapped, wherever they live */
     FERRY_ADVISE_UNSET_ACCESSED_BY = 6
 } ferry_advice;
 
-/** @return the usual statuses; FERRY_ERROR_UNSUPPORTED for memory that is not managed, or a device that takes no advice. */
+/**
+ * Advise the driver on the handle's range, for a place: 0, the host, or a device. Nothing is ever advised unasked.
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for memory that is not managed, or a device that takes no advice.
+ */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count,
+                                                                 ferry_advice advice, int place);
 
 FERRY_END_DECLS
 

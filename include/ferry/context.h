@@ -35,6 +35,17 @@ typedef struct ferry_trace {
 /** Receives each transfer. Runs on the thread that queued it, with no lock held; must not call the library. */
 typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
 
+/** Which loop copies pageable memory into and out of the staging ring. Values are final. */
+typedef enum ferry_staging_copy {
+    FERRY_STAGING_COPY_DEFAULT = 0,  /**< measured by the first long transfers of each device */
+    FERRY_STAGING_COPY_LIBC = 1,     /**< memcpy() */
+    FERRY_STAGING_COPY_PREFETCH = 2, /**< four pages in turn, fetched ahead, stored into the caches; memcpy() where the processor has none */
+    FERRY_STAGING_COPY_STREAM = 3    /**< four pages in turn, fetched ahead, stored past the caches; likewise */
+} ferry_staging_copy;
+
+/** As `pin_after`: never. */
+#define FERRY_PIN_NEVER ((size_t)-1)
+
 /** How to create a context. NULL, or zero in any field, means the default. */
 typedef struct ferry_context_options {
     const char *devices;           /**< list such as "host", "emulated:2", "cuda", "cuda:0,cuda:1"; NULL: FERRY_DEVICE, else best */
@@ -43,14 +54,28 @@ typedef struct ferry_context_options {
     ferry_trace_callback *trace;   /**< NULL: none */
     void *trace_user;
     size_t buffer_bytes_limit;     /**< largest buffer; default: no limit but size_t */
-    size_t device_bytes_limit;     /**< pool limit of each device; default: what the device has */
+    size_t device_bytes_limit;     /**< pool limit of each device; default: what the device has. When it is reached, copies of buffers that nobody uses make room */
     size_t host_bytes_limit;       /**< pool limit of pageable host copies; default: physical memory */
-    size_t pinned_bytes_limit;     /**< pool limit of pinned memory; default: a quarter of physical memory */
-    size_t staging_chunk_bytes;    /**< one pinned chunk of the staging ring; default 256 KiB, at least 4 KiB */
-    size_t staging_chunk_count;    /**< chunks of a ring; default 4, at least 2 */
+    size_t pinned_bytes_limit;     /**< of the pinned pool and of what turned pinned by itself, together; default: a quarter of physical memory */
+    size_t staging_chunk_bytes;    /**< one pinned chunk of the staging ring, at least 4 KiB; default 256 KiB, for long transfers 2 MiB where that is measured to be faster */
+    size_t staging_chunk_count;    /**< chunks of a ring, at least 2; default 4, and 8 where helper threads fill and drain them */
     size_t emulated_memory_bytes;  /**< memory of each emulated device; default 256 MiB */
     uint64_t emulated_latency_ns;  /**< added to each copy of an emulated device; default 0 */
     uint64_t emulated_bytes_per_second; /**< link of an emulated device; default: as fast as memcpy */
+    bool emulated_without_peers;   /**< emulated devices cannot copy from each other: bytes between them go through the host */
+    const char *allocation_log;    /**< each pool writes its takes and gives, in RMM's CSV, to the file <this>.<place>.<kind>.csv, such as
+                                    *   run.cuda-0.device.csv, which `ferry replay` reads; emptied first, complete when the context is
+                                    *   destroyed. Takes and gives cost a lock and a line then. A file that cannot be made fails the call that
+                                    *   first needs the pool, with FERRY_ERROR_IO. NULL: FERRY_ALLOCATION_LOG, where contexts after the
+                                    *   first of the process put .2, .3 ... behind the name; else none. Copied */
+    size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself; default 10, at
+                                        most 65535, FERRY_PIN_NEVER: never */
+    uint32_t staging_threads;      /**< that fill and drain the staging ring, the caller among them; 1: only the caller; at most 16; default: for transfers from
+                                        4 MiB up to 4, one for each processor that the calling thread may run on, less one for an emulated device */
+    uint32_t staging_copy;         /**< a ferry_staging_copy */
+    bool growable_device_memory;   /**< device memory is made of granules, where the device has FERRY_CAN_GROW: idle ones are put together anew, at another
+                                        address and without a copy, so that holes make no large take fail. Such memory has no legacy IPC handles, and
+                                        some network libraries do not take it: default no */
     uint64_t reserved[4];
 } ferry_context_options;
 
@@ -64,7 +89,8 @@ typedef enum ferry_capability {
     FERRY_CAN_RUN_HOST_BODY = 1 << 5,   /**< kernels run as C functions */
     FERRY_CAN_BATCH = 1 << 6,           /**< many copies in one driver call */
     FERRY_CAN_PEER = 1 << 7,            /**< copies from another device of the context without the host */
-    FERRY_CAN_CAPTURE = 1 << 8          /**< streams can be captured into graphs */
+    FERRY_CAN_CAPTURE = 1 << 8,         /**< streams can be captured into graphs */
+    FERRY_CAN_GROW = 1 << 9             /**< device memory is made of granules, which are put together anew without copies */
 } ferry_capability;
 
 /** What a place is. Strings are owned by the context. */
@@ -101,7 +127,13 @@ typedef struct ferry_transfer_stats {
     ferry_transfer_count direct; /**< uploads and downloads straight from or to pinned memory */
     ferry_transfer_count staged; /**< uploads and downloads through the staging ring */
     uint64_t device_calls;       /**< calls made to the devices, of every kind: the measure of a free hit */
-    uint64_t reserved[8];
+    uint64_t batch_submissions;  /**< transfers that were many copies at once: batches and rows; counted by direction too */
+    uint64_t batch_pieces;       /**< the copies in them, ranges that touch joined */
+    uint64_t staging_chunks;     /**< filled by staged uploads and drained by staged downloads */
+    uint64_t helper_chunks;      /**< of them, by helper threads */
+    uint64_t libc_bytes, prefetch_bytes, stream_bytes; /**< into and out of those chunks, by ferry_staging_copy */
+    uint64_t turned_pinned;      /**< host copies that were page-locked after repeated transfers */
+    uint64_t reserved[4];
 } ferry_transfer_stats;
 
 /**
@@ -129,7 +161,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out)
  *
  * Buffers still alive are reported to the log by name and bytes; their handles then answer only destroy, count
  * and info. Streams, events and kernels that outlive it can only be destroyed; everything else is
- * FERRY_ERROR_INVALID_STATE. Default streams are gone. Threads: no other thread may be inside a call of this context.
+ * FERRY_ERROR_INVALID_STATE. So it is, too, in the child of a fork, for all that the parent made: there destroying a handle, and
+ * closing a scope, is harmless and does nothing, and buffers say that they are uninitialized. The parent goes on as before. The child may
+ * make contexts of its own, though none of CUDA where the parent made one, which is CUDA's rule. Default streams are gone.
+ * Threads: no other thread may be inside a call of this context.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);
 
@@ -144,6 +179,23 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_memory_info(ferry_context *
 
 /** What moved so far. Exact when no call is running. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
+
+/**
+ * Page-lock memory of the program, so that copies from and to it, and buffers that wrap it, go straight to the copy engine
+ * instead of through the staging ring. Such copies still end before they return, or before their event does, as those of
+ * pageable memory do. The memory stays the program's: unregister it before it is freed. It is registered for all devices of
+ * the context, in pieces, and does not count against options.pinned_bytes_limit.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_UNSUPPORTED (no device of the context page-locks memory);
+ *         FERRY_ERROR_CONFLICT (part of it is registered already); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE;
+ *         FERRY_ERROR_INVALID_STATE. After a failure nothing is registered. Threads: any. Blocks for as long as page-locking takes.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_register_host(ferry_context *context, void *memory, size_t bytes);
+/**
+ * Undo ferry_context_register_host() of the range that begins at `memory`.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also when no registered range begins there); FERRY_ERROR_BUSY (a copy is using it
+ *         now); FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_unregister_host(ferry_context *context, void *memory);
 
 /** The borrowed default stream of a place: the legacy default stream on CUDA. NULL when there is no such place. Threads: any. */
 FERRY_API ferry_stream *ferry_context_stream(ferry_context *context, int place);

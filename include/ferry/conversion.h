@@ -37,17 +37,22 @@ typedef struct ferry_conversion {
 
 /**
  * Copy from memory of element `conversion->from` into a buffer of element `conversion->to`, converting on the way; as
- * ferry_buffer_copy_from() otherwise. With CHECK, a value that does not fit changes nothing.
+ * ferry_buffer_copy_from() otherwise. With CHECK, a value that does not fit changes nothing. Where the buffer is current on a
+ * device, the host converts when the target's elements are no wider than the source's, and else the device does, where it has code for
+ * the pair: the fewer bytes cross. A function of yours always runs on the host.
  * @return the usual statuses of <ferry/buffer.h>; FERRY_ERROR_OUT_OF_RANGE by CHECK, with ferry_error_index() relative to `source`.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                                                         size_t offset, const void *source, size_t count,
                                                                         ferry_convert_policy policy);
-/** Copy to memory of element `conversion->to` from a buffer of element `conversion->from`; with CHECK the target memory is written only when all fits. */
+/** Copy to memory of element `conversion->to` from a buffer of element `conversion->from`; with CHECK the target memory is written only
+ *  when all fits. Of a buffer on a device, the device converts when the target's elements are narrower and it has code for the pair, else
+ *  the host. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                                                       size_t offset, void *target, size_t count,
                                                                       ferry_convert_policy policy);
-/** Convert from one buffer into another of the same context. */
+/** Convert from one buffer into another of the same context, where the source is current: on a device no element crosses. A device without
+ *  code for the pair leaves it to the host, and the result is current there. CHECK on a device brings its answer of 8 bytes to the host. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion,
                                                             size_t target_offset, ferry_buffer *source, size_t source_offset,
                                                             size_t count, ferry_convert_policy policy);

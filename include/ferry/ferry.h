@@ -9,10 +9,12 @@
  * bool.h, complex_float.h, complex_double.h; conversions between them <ferry/convert.h>.
  */
 
+#include <ferry/batch.h>
 #include <ferry/buffer.h>
 #include <ferry/context.h>
 #include <ferry/conversion.h>
 #include <ferry/element.h>
+#include <ferry/file.h>
 #include <ferry/kernel.h>
 #include <ferry/number.h>
 #include <ferry/pool.h>

@@ -65,8 +65,42 @@ typedef struct ferry_pool_stats {
     uint64_t saved_by_trim;     /**< idle memory of other sizes was given back */
     uint64_t saved_by_wait;     /**< queued work that used idle memory was waited for */
     uint64_t saved_by_callback; /**< the program made room */
-    uint64_t reserved[3];
+    uint64_t saved_by_eviction; /**< copies that nobody used were given up */
+    uint64_t saved_by_merge;    /**< idle neighbours became one piece, or idle granules (FERRY_CAN_GROW) one block */
+    uint64_t saved_by_compaction; /**< held blocks were moved together */
+    uint64_t saved_by_write_back; /**< of saved_by_eviction: copies were given up that had to be written back first */
+    uint64_t reserved[4];
 } ferry_pool_stats;
+
+/** How a pool keeps memory. NULL, or zero in any field, means the default. */
+typedef struct ferry_pool_options {
+    size_t limit_bytes;             /**< taken from the device at most; default: the context's limit for such memory, for a pool of one's own none */
+    size_t high_water_bytes;        /**< while more than this is taken from the device, idle memory is given back; default: no mark */
+    size_t release_threshold_bytes; /**< the mark and the period leave so many bytes cached; default 0 */
+    uint64_t trim_period_ms;        /**< how often idle memory that is old is given back; default: never */
+    uint64_t trim_age_ms;           /**< idle so long is old; default: the period */
+    uint64_t wait_ms;               /**< a take that runs short waits so long at most, each time it waits, for queued work that uses idle memory; default 10 s */
+    uint64_t reserved[4];
+} ferry_pool_options;
+
+/** Where a pool of one's own gets its memory: MPI, NCCL, shared memory, another library's allocator. Called with no lock held, by several threads at once. */
+typedef struct ferry_pool_backend {
+    /** Allocate `bytes` > 0, aligned to `align`. FERRY_ERROR_OUT_OF_MEMORY starts the ladder of a take that runs short; other failures end it. */
+    ferry_status (*alloc)(void *user, size_t bytes, void **out);
+    /** Free what alloc gave, whole. A call that fails has done nothing: the memory stays the pool's. */
+    ferry_status (*free)(void *user, void *memory, size_t bytes);
+    void *user;
+    size_t align; /**< of its memory: a power of two, at least 256, which 0 means too */
+    uint64_t reserved[4];
+} ferry_pool_backend;
+
+/** What a compaction did. */
+typedef struct ferry_pool_compaction {
+    uint64_t moved_bytes; /**< of copies of buffers that were moved */
+    uint64_t freed_slabs; /**< that were empty then, and went back to the device */
+    uint64_t freed_bytes; /**< theirs */
+    uint64_t reserved[4];
+} ferry_pool_compaction;
 
 /** A block as ferry_pool_walk() tells of it. */
 typedef struct ferry_block_info {
@@ -95,6 +129,29 @@ typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *us
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
 
 /**
+ * Make a pool over the caller's own allocator. What it gives lives at `place`, as memory of `kind`: streams of any place may use it as they may such memory. The caller owns
+ * `*out`, and destroys it before the context.
+ * @param backend copied; alloc and free are asked for at least 2 MiB at once, but for the last blocks that fit
+ * @param options NULL for defaults
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no such place or kind, an alignment that is no power of two);
+ *         FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, const ferry_pool_backend *backend,
+                                                         const ferry_pool_options *options, ferry_pool **out);
+/**
+ * Wait for the work that uses idle memory of the pool, free it all, and set `*pool` to NULL. Blocks still held are reported to the log, and freed. NULL is harmless; a pool
+ * that ferry_context_pool() gave is the context's, and stays. Threads: no other thread may be inside a call on the pool.
+ */
+FERRY_API void ferry_pool_destroy(ferry_pool **pool);
+
+/**
+ * Change how the pool keeps memory. Marks and periods are looked at where a call takes the long way: when a take finds no idle memory, once in 256 gives of a thread, and
+ * when a block comes back that was taken above the mark; no thread is started for it. Calls that wait for the device never trim.
+ * @param options NULL for defaults @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options);
+
+/**
  * Take at least `bytes` of memory, aligned to 256 bytes, uninitialised. Work on `stream` may use it at once;
  * memory that other streams still use is ordered by an event, never by waiting on the host. With a NULL stream the
  * block is idle: the host may use it too.
@@ -106,7 +163,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take(ferry_pool *pool, size_t 
 
 /** The block's address; NULL for NULL and for a block of zero bytes. Threads: any. */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
-/** The usable bytes, at least what was asked; 0 for NULL. Threads: any. */
+/** The usable bytes, at least what was asked; 0 for NULL. A checked build lets nobody use more than was asked. Threads: any. */
 FERRY_API size_t ferry_block_bytes(const ferry_block *block);
 
 /**
@@ -131,6 +188,14 @@ FERRY_API ferry_status ferry_pool_trim(ferry_pool *pool, size_t keep_bytes);
 FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
 
 /**
+ * Move copies of buffers that nobody uses out of sparse slabs, and give the slabs that are empty then back to the device. Copies in a scope or pinned, and blocks that
+ * the program took itself, stay where they are. Waits for the moves, no longer than the pool's wait_ms.
+ * @param out may be NULL
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_BUSY (another thread compacts the pool); FERRY_ERROR_OUT_OF_MEMORY (of the host). Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
+
+/**
  * Call `callback` (NULL: nobody) with `user` when a take would fail for want of memory. It is called on the taking thread, with no lock
  * held, by several threads at once when several run short.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
@@ -138,13 +203,13 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user);
 
 /**
- * Visit every block that was ever carved out and whose memory is still there, held or idle, as all were at one moment.
+ * Visit every block, held or idle, as all were at one moment. Memory that was never carved, or that was merged since, is none.
  * `visit` runs with no lock held. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user);
 
 /**
- * Name a held block for walks and for the report of leaks. The text is borrowed until the block is given back; NULL takes it off.
+ * Name a held block for walks and for the report of leaks, which in a checked build also says where it was taken. The text is borrowed until the block is given back; NULL takes it off.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: the holder's.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_block_label(ferry_block *block, const char *label);

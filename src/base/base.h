@@ -104,6 +104,10 @@ size_t ferryi_physical_memory(void);      /* bytes; at least 1 GiB when it canno
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);          /* never 0, never reused while the thread lives */
+unsigned ferryi_processors(void);         /* that this thread may run on; at least 1 */
+uint64_t ferryi_process_id(void);         /* another one in the child of a fork */
+/* Give the pages memory of their own now, leaving what they hold; nothing where the system cannot be asked. */
+void ferryi_populate(void *memory, size_t bytes);
 
 /* -- threads (thread.c) ---------------------------------------------------------------------------- */
 
@@ -137,5 +141,7 @@ void ferryi_fence_all(void);
 /* NULL when absent; the reason is then in `reason` (may be NULL). Never closed: drivers do not survive it. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
+/* "function+0x12 (library)" of an address of code, so far as the loader knows them. */
+void ferryi_address_describe(const void *address, char *text, size_t text_bytes);
 
 #endif

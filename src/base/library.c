@@ -20,3 +20,15 @@ ferryi_library_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
 }
+
+void
+ferryi_address_describe(const void *address, char *text, size_t text_bytes)
+{
+    Dl_info info;
+    if (!address || dladdr(address, &info) == 0) {
+        snprintf(text, text_bytes, "%p", address);
+        return;
+    }
+    const char *base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
+    snprintf(text, text_bytes, "%s+0x%zx (%s)", info.dli_sname ? info.dli_sname : "", (size_t)((const char *)address - base), info.dli_fname);
+}

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,6 +62,32 @@ ferryi_thread_id(void)
     if (id == 0)
         id = (uint64_t)syscall(SYS_gettid);
     return id;
+}
+
+unsigned
+ferryi_processors(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 1 ? (unsigned)count : 1;
+}
+
+uint64_t
+ferryi_process_id(void)
+{
+    return (uint64_t)getpid();
+}
+
+/* Of <linux/mman.h>, which not every C library's headers come with. */
+enum { MADVISE_POPULATE_WRITE = 23 };
+
+void
+ferryi_populate(void *memory, size_t bytes)
+{
+    size_t page = ferryi_page_bytes();
+    uintptr_t begin = (uintptr_t)memory & ~(uintptr_t)(page - 1);
+    size_t length = (uintptr_t)memory + bytes - begin;
+    (void)madvise((void *)begin, (length + page - 1) & ~(page - 1), MADVISE_POPULATE_WRITE);
 }
 
 /* Of <linux/membarrier.h>, which not every C library's headers come with. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/access.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/bodies.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/guard.h"
 
 /* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted and a write committed. */
 
@@ -106,16 +109,21 @@ ferry_status
 ferryi_access_fail_lost(const struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
-    char text[512] = "the device that had it is lost";
+    char text[512];
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     ferryi_store_lock(store);
-    ferry_status status = store->lost_status ? store->lost_status : FERRY_ERROR_DEVICE_LOST;
-    if (store->lost_text) {
-        strncpy(text, store->lost_text, sizeof(text) - 1);
-        text[sizeof(text) - 1] = 0;
-    }
+    ferry_status status = extra && extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
+    snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
     ferryi_store_unlock(store);
     return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s", access->reason, access->begin, access->end,
                        ferryi_store_name(store), text);
+}
+
+/* Does the move take the host's own copy over to a device, or bring it back? */
+static bool
+crosses(ferryi_store *store, int place, const struct ferryi_move *move)
+{
+    return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) && !ferryi_store_same_memory(store, place, move->source);
 }
 
 /* Bring what the range lacks, then let the place join. */
@@ -123,6 +131,7 @@ static ferry_status
 bring(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
+    size_t crossed = 0;
     ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
     for (size_t at = access->begin; at < access->end;) {
         struct ferryi_move moves[MOVES_PER_STEP];
@@ -137,13 +146,31 @@ bring(struct ferryi_access *access)
             ferry_status status = move_one(access, &moves[i]);
             if (status != FERRY_OK)
                 return ferryi_access_note_loss(store, access->place ? access->place : moves[i].source, status);
+            crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;
     }
+    if (crossed > 0)
+        ferryi_store_crossed(store, crossed);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, access->begin, access->end);
     ferryi_store_unlock(store);
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_access_bring_claimed(struct ferryi_access *access)
+{
+    ferry_status status = ferryi_store_promise(access->store, 1);
+    if (status != FERRY_OK)
+        return status;
+    status = bring(access);
+    if (status != FERRY_OK) {
+        ferryi_store_lock(access->store);
+        ferryi_valid_map_unpromise(&access->store->map);
+        ferryi_store_unlock(access->store);
+    }
+    return status;
 }
 
 static bool
@@ -319,11 +346,21 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         status = note_use(store, claim.place, lane, lane == claim.lane ? claim.thread : ferryi_thread_id(), lane == claim.lane ? claim.generation : lane ? lane->generation : 0,
                           changes);
 
+    /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was open have it from the stream. */
+    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_lane_seen && !access->is_body)
+        ferryi_bodies_overwritten(store, claim.begin, done_end);
+
     ferryi_store_lock(store);
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL && done_end > claim.begin)
         ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin, done_end);
     else if (claim.access != FERRY_READ)
         ferryi_valid_map_unpromise(&store->map);
+    if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED) {
+        /* While the claim, which is nobody's scope by now, keeps the store. */
+        ferryi_store_unlock(store);
+        ferryi_guard_refresh(store);
+        ferryi_store_lock(store);
+    }
     ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
     struct ferryi_map_supply excess = {0};

@@ -25,9 +25,12 @@ struct ferryi_access {
     uint8_t access;     /* ferry_access, or FERRYI_ACCESS_DROP */
     uint8_t place;      /* or FERRYI_PLACE_NONE: claim only, nothing is prepared */
     bool user;          /* a scope of the user: others fail with BUSY; else they wait */
+    bool whole;         /* begin and end are set as it is claimed: all bytes that there are then, and one where there are none */
+    bool is_body;       /* of a launch that told bodies.h of its writes itself */
     bool writes_all;    /* the call itself writes every byte that it commits: there is nothing to scrub */
     ferryi_lane *lane;  /* NULL: the host's own use */
     const char *reason; /* for traces and messages, such as "read_device" */
+    const struct ferryi_spans *pieces; /* NULL, or all that is claimed of [begin, end): with FERRYI_PLACE_NONE, and never prepared */
     /* out */
     void *pointer;      /* of byte `begin` in the copy */
     uint64_t id;
@@ -39,6 +42,9 @@ struct ferryi_access {
  * READ with a write, and OVERWRITE with UPDATE, is UPDATE. @return how many are left
  */
 size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged, size_t *group);
+
+/* The call of the user's that opens such a scope, such as "read_host". */
+const char *ferryi_scope_call(int access, int place);
 
 enum ferryi_close {
     FERRYI_CLOSE_COMMIT,  /* a write counts now; a read is noted */
@@ -52,6 +58,8 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
 /* The two halves, for calls that go on in another thread. After a failing prepare the claims are gone. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
+/* Between the two: another thread will go on, so that this one may count on the call's end as on any other's. */
+void ferryi_access_hand_over(const struct ferryi_access *access);
 
 /* Close one. `lane` is where the last use was queued (usually the access's own; NULL for the host). */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_lane *lane);

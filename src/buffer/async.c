@@ -2,114 +2,148 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/async.h"
 #include "src/buffer/copy.h"
-#include "src/buffer/worker.h"
+#include "src/buffer/managed.h"
 
-/* Calls that claim now and move later, on the helper thread. */
+/* -- any call -------------------------------------------------------------------------------------- */
+
+static void
+run_job(struct ferryi_job *job)
+{
+    struct ferryi_async *async = (struct ferryi_async *)job;
+    ferry_context *context = async->context;
+    ferryi_stamp last = 0;
+    ferry_status status = async->run(async, &last);
+    ferryi_event_finish(async->event, status, last);
+    ferryi_event_release(async->event);
+    async->free(async);
+    ferryi_context_release(context);
+}
+
+ferry_status
+ferryi_async_init(struct ferryi_async *async, ferry_context *context)
+{
+    ferry_status status = ferryi_event_new(context, true, &async->event);
+    if (status != FERRY_OK)
+        return status;
+    /* The caller's reference, and the call's own. */
+    atomic_fetch_add(&async->event->references, 1);
+    async->job.run = run_job;
+    async->context = context;
+    return FERRY_OK;
+}
+
+void
+ferryi_async_drop(struct ferryi_async *async)
+{
+    ferryi_event_release(async->event);
+    ferryi_event_release(async->event);
+    async->free(async);
+}
+
+void
+ferryi_async_start(struct ferryi_async *async, ferry_event **out)
+{
+    ferry_event *event = async->event;
+    ferryi_context_retain(async->context);
+    /* Without a helper thread it is done here: the result is the same, only later. */
+    if (ferryi_worker_submit(async->context, &async->job) != FERRY_OK)
+        run_job(&async->job);
+    if (out)
+        *out = event;
+    else
+        ferryi_event_release(event);
+}
+
+ferry_status
+ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what, int *out)
+{
+    ferryi_lane *lane;
+    *out = -1;
+    if (!stream)
+        return FERRY_OK;
+    ferry_status status = ferryi_context_lane(context, stream, what, &lane);
+    if (status == FERRY_OK)
+        *out = lane->place;
+    return status;
+}
+
+ferry_status
+ferryi_async_finished(ferry_context *context, ferry_event **out)
+{
+    return out ? ferryi_event_new(context, false, out) : FERRY_OK;
+}
+
+/* -- copies and fills ------------------------------------------------------------------------------ */
 
 struct copy_job {
-    struct ferryi_job job;
+    struct ferryi_async async;
     struct ferryi_copy_call call;
-    ferry_context *context;
-    ferry_event *event;
     unsigned char value[]; /* of a fill */
 };
 
-/* The last work of the call on its lane, for those who wait for the event on a device. */
-static ferryi_stamp
-last_stamp(const struct ferryi_copy_call *call)
+static ferry_status
+run_copy_job(struct ferryi_async *async, ferryi_stamp *out_last)
 {
-    return call->main.lane ? ferryi_lane_stamp(call->main.lane) : 0;
+    struct ferryi_copy_call *call = &((struct copy_job *)async)->call;
+    ferry_status status = call->run(call);
+    *out_last = call->main.lane ? ferryi_lane_stamp(call->main.lane) : 0;
+    return status;
 }
 
 static void
-run_copy_job(struct ferryi_job *opaque)
+free_copy_job(struct ferryi_async *async)
 {
-    struct copy_job *job = (struct copy_job *)opaque;
-    ferry_event *event = job->event;
-    ferry_context *context = job->context;
-    /* Read before the claim goes: the lane outlives it, the call does not. */
-    ferry_status status = job->call.run(&job->call);
-    ferryi_stamp stamp = last_stamp(&job->call);
-    if (event) {
-        ferryi_event_finish(event, status, stamp);
-        ferryi_event_release(event);
-    } else if (status != FERRY_OK) {
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "asynchronous copy without an event: %s", ferry_last_error());
-    }
-    ferryi_context_release(context);
-    free(job);
+    free(async);
 }
 
-/* A job for a planned call, with two references to its event: the caller's and its own. */
-static ferry_status
-job_new(ferry_context *context, const struct ferryi_copy_call *call, struct copy_job **out)
+/* Between places that share memory nothing is on its way. What a READ will find where is a guess: others may move it until then. */
+static unsigned
+way_of(const struct ferryi_copy_call *call)
 {
-    struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
-    if (!job)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
-    ferry_status status = ferryi_event_new(context, true, &job->event);
-    if (status != FERRY_OK) {
-        free(job);
-        return status;
-    }
-    atomic_fetch_add(&job->event->references, 1);
-    job->job.run = run_copy_job;
-    job->context = context;
-    job->call = *call;
-    job->call.cancelled = &job->event->cancelled;
-    /* The caller's value may be gone by the time it is needed. */
-    if (call->value_bytes > 0)
-        job->call.value = memcpy(job->value, call->value, call->value_bytes);
-    *out = job;
-    return FERRY_OK;
+    const struct ferryi_access *main = &call->main;
+    bool stays = main->place == FERRY_PLACE_HOST || main->place == FERRYI_PLACE_NONE;
+    int place = main->place;
+    if (stays && main->access == FERRY_READ)
+        place = ferryi_copy_home(main->store, (struct ferryi_range){main->begin, main->end});
+    else if (stays)
+        place = FERRY_PLACE_HOST;
+    if (ferryi_store_same_memory(main->store, place, FERRY_PLACE_HOST))
+        return 0;
+    return stays ? FERRYI_WAY_FROM(place) : FERRYI_WAY_TO(place);
 }
 
 /* Claims now, in the order of calls, and lets the helper thread do the rest. */
 static ferry_status
 start(ferry_context *context, const struct ferryi_copy_call *call, ferry_event **out)
 {
-    struct copy_job *job;
-    ferry_status status = job_new(context, call, &job);
-    if (status != FERRY_OK)
-        return status;
-    ferry_event *event = job->event;
-    status = ferryi_copy_claim(&job->call);
+    struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
+    if (!job)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
+    job->async.run = run_copy_job;
+    job->async.free = free_copy_job;
+    ferry_status status = ferryi_async_init(&job->async, context);
     if (status != FERRY_OK) {
-        ferryi_event_release(event);
-        ferryi_event_release(event);
         free(job);
         return status;
     }
-    ferryi_context_retain(context);
-    /* Without a helper thread it is done here: the result is the same, only later. */
-    if (ferryi_worker_submit(context, &job->job) != FERRY_OK)
-        run_copy_job(&job->job);
-    if (out)
-        *out = event;
-    else
-        ferryi_event_release(event);
+    job->call = *call;
+    job->async.job.way = way_of(call);
+    job->call.cancelled = &job->async.event->cancelled;
+    /* The caller's value may be gone by the time it is needed. */
+    if (call->value_bytes > 0)
+        job->call.value = memcpy(job->value, call->value, call->value_bytes);
+    status = ferryi_copy_claim(&job->call);
+    if (status != FERRY_OK) {
+        ferryi_async_drop(&job->async);
+        return status;
+    }
+    ferryi_access_hand_over(&job->call.main);
+    if (job->call.other.store)
+        ferryi_access_hand_over(&job->call.other);
+    ferryi_async_start(&job->async, out);
     return FERRY_OK;
-}
-
-/* The place that a stream argument means; -1 without one. */
-static ferry_status
-place_of_stream(const ferry_buffer *buffer, ferry_stream *stream, const char *what, int *out)
-{
-    ferryi_lane *lane;
-    *out = -1;
-    if (!stream)
-        return FERRY_OK;
-    ferry_status status = ferryi_context_lane(buffer->store->context, stream, what, &lane);
-    if (status == FERRY_OK)
-        *out = lane->place;
-    return status;
-}
-
-static ferry_status
-finished_event(ferry_context *context, ferry_event **out)
-{
-    return out ? ferryi_event_new(context, false, out) : FERRY_OK;
 }
 
 ferry_status
@@ -121,11 +155,11 @@ ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
     int place;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
     if (status == FERRY_OK)
-        status = place_of_stream(buffer, stream, "copy from memory", &place);
+        status = ferryi_async_place(buffer->store->context, stream, "copy from memory", &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
-        return finished_event(buffer->store->context, out);
+        return ferryi_async_finished(buffer->store->context, out);
     status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
     return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
 }
@@ -139,11 +173,11 @@ ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, s
     int place;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
     if (status == FERRY_OK)
-        status = place_of_stream(buffer, stream, "copy to memory", &place);
+        status = ferryi_async_place(buffer->store->context, stream, "copy to memory", &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
-        return finished_event(buffer->store->context, out);
+        return ferryi_async_finished(buffer->store->context, out);
     ferryi_copy_plan_to(&call, buffer->store, range, target);
     return start(buffer->store->context, &call, out);
 }
@@ -157,11 +191,11 @@ ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size
     int place;
     ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
     if (status == FERRY_OK)
-        status = place_of_stream(buffer, stream, "fill", &place);
+        status = ferryi_async_place(buffer->store->context, stream, "fill", &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
-        return finished_event(buffer->store->context, out);
+        return ferryi_async_finished(buffer->store->context, out);
     status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, place);
     return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
 }
@@ -175,14 +209,14 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
     int place;
     ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
     if (status == FERRY_OK)
-        status = place_of_stream(target, stream, "copy a buffer", &place);
+        status = ferryi_async_place(target->store->context, stream, "copy a buffer", &place);
     if (status != FERRY_OK)
         return status;
     bool overlaps = target->store == source->store && to.begin < from.end && from.begin < to.end;
     if (to.begin == to.end || overlaps) {
         /* Overlapping ranges take several steps, which no single claim can hold together: they are done now. */
         status = overlaps ? ferryi_copy_ranges(target, to, source, from, NULL) : FERRY_OK;
-        return status == FERRY_OK ? finished_event(target->store->context, out) : status;
+        return status == FERRY_OK ? ferryi_async_finished(target->store->context, out) : status;
     }
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? start(target->store->context, &call, out) : status;
@@ -197,35 +231,18 @@ run_prefetch(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL) : status;
 }
 
-/* Managed memory is prefetched by its driver; nothing is copied by us. */
-static ferry_status
-prefetch_managed(ferry_buffer *buffer, int place, ferryi_lane *lane)
-{
-    ferryi_store *store = buffer->store;
-    ferryi_device *device = lane->device;
-    if (!(device->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY))
-        return FERRY_OK;
-    ferry_status status = ferryi_store_reserve(store, place);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, lane, false);
-    if (status != FERRY_OK)
-        return status;
-    char *memory = (char *)store->copies[0].pointer + buffer->offset;
-    status = FERRYI_CALL(device, prefetch, memory, ferry_buffer_bytes(buffer), place ? device : NULL, lane->native);
-    ferryi_stamp stamp = 0;
-    if (status == FERRY_OK)
-        status = ferryi_lane_note(lane, ferryi_thread_id(), &stamp);
-    if (stamp)
-        ferryi_store_note_read(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
-    return status;
-}
-
 ferry_status
 ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
 {
+    return ferry_buffer_prefetch_range(buffer, 0, FERRY_REST, place, stream);
+}
+
+ferry_status
+ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *stream)
+{
     struct ferryi_range range;
     ferryi_lane *lane = NULL;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "prefetch", &range);
+    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
     if (status == FERRY_OK)
         status = ferryi_context_check_place(buffer->store->context, place, "prefetch");
     if (status != FERRY_OK)
@@ -239,7 +256,7 @@ ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
     if (status != FERRY_OK || range.begin == range.end)
         return status;
     if (buffer->store->memory == FERRY_MEMORY_MANAGED) {
-        status = prefetch_managed(buffer, place, lane);
+        status = ferryi_managed_prefetch(buffer->store, range, place, lane);
         if (status != FERRY_OK)
             return status;
     }

@@ -27,21 +27,38 @@ release(struct ferryi_bodies *bodies)
     free(bodies);
 }
 
+static void
+count_pending(struct ferryi_bodies *bodies, int more)
+{
+    ferryi_mutex_lock(&bodies->mutex);
+    uint32_t pending = atomic_fetch_add(&bodies->pending, (uint32_t)more) + (uint32_t)more;
+    ferryi_store *store = bodies->store;
+    if (store) {
+        ferryi_store_lock(store);
+        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed) & ~(uint64_t)FERRYI_STORE_BODIES;
+        atomic_store_explicit(&store->word, word | (pending > 0 ? FERRYI_STORE_BODIES : 0), memory_order_relaxed);
+        ferryi_store_unlock(store);
+    }
+    ferryi_mutex_unlock(&bodies->mutex);
+}
+
 ferry_status
 ferryi_bodies_add(ferryi_store *store, bool writes, struct ferryi_bodies **out)
 {
-    struct ferryi_bodies *bodies = atomic_load(&store->bodies);
+    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
+    struct ferryi_bodies *bodies = extra ? atomic_load(&extra->bodies) : NULL;
     if (!bodies) {
-        struct ferryi_bodies *fresh = bodies_new(store);
+        struct ferryi_bodies *fresh = extra ? bodies_new(store) : NULL;
         if (!fresh)
             return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to follow kernels on buffer \"%s\"", ferryi_store_name(store));
-        if (atomic_compare_exchange_strong(&store->bodies, &bodies, fresh))
+        if (atomic_compare_exchange_strong(&extra->bodies, &bodies, fresh))
             bodies = fresh;
         else
             release(fresh);
     }
     atomic_fetch_add(&bodies->references, 1);
-    atomic_fetch_add(&bodies->pending, writes);
+    if (writes)
+        count_pending(bodies, 1);
     *out = bodies;
     return FERRY_OK;
 }
@@ -59,14 +76,16 @@ ferryi_bodies_queued(struct ferryi_bodies *bodies, const ferryi_lane *lane)
 void
 ferryi_bodies_remove(struct ferryi_bodies *bodies, bool writes)
 {
-    atomic_fetch_sub(&bodies->pending, writes);
+    if (writes)
+        count_pending(bodies, -1);
     release(bodies);
 }
 
 void
 ferryi_bodies_cut(ferryi_store *store)
 {
-    struct ferryi_bodies *bodies = atomic_exchange(&store->bodies, NULL);
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_bodies *bodies = extra ? atomic_exchange(&extra->bodies, NULL) : NULL;
     if (!bodies)
         return;
     ferryi_mutex_lock(&bodies->mutex);
@@ -100,14 +119,80 @@ ferryi_bodies_wait(ferryi_store *store)
         if (tries < YIELDS_BEFORE_LANES)
             status = wait_for_writes(store);
         else
-            status = ferryi_lanes_wait(&store->context->order, NULL, atomic_load(&atomic_load(&store->bodies)->lanes));
+            status = ferryi_lanes_wait(&store->context->order, NULL, atomic_load(&atomic_load(&ferryi_store_extra_of(store)->bodies)->lanes));
         /* A device that cannot be waited for says so again to whoever needs it. */
         if (status == FERRY_OK && ferryi_bodies_are_pending(store))
             ferryi_yield();
     }
 }
 
-/* -- from a body's thread -------------------------------------------------------------------------- */
+/* -- what bodies write and read -------------------------------------------------------------------- */
+
+void
+ferryi_bodies_expect(struct ferryi_bodies *bodies, struct ferryi_body_write *write)
+{
+    ferryi_mutex_lock(&bodies->mutex);
+    write->next = bodies->writes;
+    bodies->writes = write;
+    ferryi_mutex_unlock(&bodies->mutex);
+}
+
+static void
+unlist(struct ferryi_body_write **link)
+{
+    struct ferryi_body_write *gone = *link;
+    *link = gone->next;
+    if (gone->is_piece)
+        free(gone);
+}
+
+/* The middle goes. Without memory for the second part it stays: more is lost than need be, never less. */
+static void
+split(struct ferryi_body_write *write, size_t begin, size_t end)
+{
+    struct ferryi_body_write *piece = malloc(sizeof(*piece));
+    if (!piece)
+        return;
+    *piece = (struct ferryi_body_write){.next = write->next, .begin = end, .end = write->end, .body = write->body, .is_piece = true};
+    write->end = begin;
+    write->next = piece;
+}
+
+/* With the mutex held: the range leaves all writes but those of one body. */
+static void
+cut_out(struct ferryi_bodies *bodies, const void *but, size_t begin, size_t end)
+{
+    for (struct ferryi_body_write **link = &bodies->writes; *link;) {
+        struct ferryi_body_write *write = *link;
+        bool meets = write->body != but && write->begin < end && begin < write->end;
+        if (meets && begin <= write->begin && write->end <= end) {
+            unlist(link);
+            continue;
+        }
+        if (meets && write->begin < begin && end < write->end)
+            split(write, begin, end);
+        else if (meets && write->begin < begin)
+            write->end = begin;
+        else if (meets)
+            write->begin = end;
+        link = &write->next;
+    }
+}
+
+void
+ferryi_bodies_take_over(struct ferryi_bodies *bodies, const void *body, size_t begin, size_t end)
+{
+    ferryi_mutex_lock(&bodies->mutex);
+    cut_out(bodies, body, begin, end);
+    ferryi_mutex_unlock(&bodies->mutex);
+}
+
+void
+ferryi_bodies_overwritten(ferryi_store *store, size_t begin, size_t end)
+{
+    if (ferryi_bodies_are_pending(store))
+        ferryi_bodies_take_over(atomic_load(&ferryi_store_extra_of(store)->bodies), NULL, begin, end);
+}
 
 /* The range within the store, which may have shrunk meanwhile. */
 static size_t
@@ -116,69 +201,55 @@ end_within(const ferryi_store *store, size_t end)
     return ferryi_min_size(end, store->map.bytes);
 }
 
-/* The first segment of the range with lost bytes, clipped to it; false when there is none. With the store locked. */
+/* With the store locked. */
 static bool
-find_lost(const ferryi_store *store, size_t begin, size_t end, struct ferryi_segment *out)
+is_lost(const ferryi_store *store, size_t begin, size_t end)
 {
     end = end_within(store, end);
-    while (begin < end) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, begin);
-        if (segment.places & FERRYI_LOST) {
-            *out = (struct ferryi_segment){begin, ferryi_min_size(segment.end, end), segment.places};
+    for (size_t at = begin; at < end;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if (segment.places & FERRYI_LOST)
             return true;
-        }
-        begin = segment.end;
+        at = segment.end;
     }
     return false;
 }
 
 ferry_status
-ferryi_bodies_input(struct ferryi_bodies *bodies, size_t begin, size_t end, char *text, size_t text_bytes)
+ferryi_bodies_inputs(struct ferryi_bodies *bodies, size_t begin, size_t end, void (*visit)(void *body, void *user), void *user)
 {
     ferry_status status = FERRY_OK;
-    struct ferryi_segment lost;
+    ferryi_mutex_lock(&bodies->mutex);
+    for (struct ferryi_body_write *write = bodies->writes; write; write = write->next)
+        if (write->begin < end && begin < write->end)
+            visit(write->body, user);
+    ferryi_store *store = bodies->store;
+    char text[512] = "";
+    ferryi_store_lock(store);
+    if (is_lost(store, begin, end)) {
+        const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+        status = extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
+        snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
+    }
+    ferryi_store_unlock(store);
+    ferryi_mutex_unlock(&bodies->mutex);
+    return status == FERRY_OK ? FERRY_OK : ferryi_fail(status, "its input was lost: %s", text);
+}
+
+void
+ferryi_bodies_settle(struct ferryi_bodies *bodies, const void *body, int place, ferry_status status, const char *text)
+{
     ferryi_mutex_lock(&bodies->mutex);
     ferryi_store *store = bodies->store;
-    if (store) {
-        ferryi_store_lock(store);
-        if (find_lost(store, begin, end, &lost)) {
-            status = store->lost_status ? store->lost_status : FERRY_ERROR_DEVICE_LOST;
-            snprintf(text, text_bytes, "its input was lost: %s", store->lost_text ? store->lost_text : "the device that had it is lost");
+    for (struct ferryi_body_write **link = &bodies->writes; *link;) {
+        struct ferryi_body_write *write = *link;
+        if (write->body != body) {
+            link = &write->next;
+            continue;
         }
-        ferryi_store_unlock(store);
+        if (status != FERRY_OK && store && write->begin < store->map.bytes)
+            ferryi_store_lose(store, place, write->begin, end_within(store, write->end), status, text);
+        unlist(link);
     }
-    ferryi_mutex_unlock(&bodies->mutex);
-    return status;
-}
-
-void
-ferryi_bodies_regain(struct ferryi_bodies *bodies, int place, size_t begin, size_t end)
-{
-    ferryi_mutex_lock(&bodies->mutex);
-    ferryi_store *store = bodies->store;
-    struct ferryi_segment lost;
-    for (bool more = store != NULL; more;) {
-        ferryi_store_lock(store);
-        more = (store->exists & FERRYI_PLACE_BIT(place)) && find_lost(store, begin, end, &lost);
-        ferryi_store_unlock(store);
-        if (!more || ferryi_store_promise(store, 1) != FERRY_OK)
-            break;
-        ferryi_store_lock(store);
-        if (find_lost(store, lost.begin, lost.end, &lost))
-            ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_WRITE, lost.begin, lost.end);
-        else
-            ferryi_valid_map_unpromise(&store->map);
-        ferryi_store_unlock_waking(store);
-    }
-    ferryi_mutex_unlock(&bodies->mutex);
-}
-
-void
-ferryi_bodies_lose(struct ferryi_bodies *bodies, int place, size_t begin, size_t end, ferry_status status, const char *text)
-{
-    ferryi_mutex_lock(&bodies->mutex);
-    ferryi_store *store = bodies->store;
-    if (store && begin < store->map.bytes)
-        ferryi_store_lose(store, place, begin, end_within(store, end), status, text);
     ferryi_mutex_unlock(&bodies->mutex);
 }

@@ -7,6 +7,12 @@
  * committed, so nothing may be derived from such bytes before it is known how they came out: whoever must move bytes of the
  * store waits for its bodies first. Launches on the same place do not wait; a body whose input was lost fails in its turn.
  *
+ * Of each body that writes, the link lists the ranges that are still its own: what others overwrite since leaves the list as it is
+ * committed. A failure loses what is left there, so nothing that is newer; and who launches a body that reads such a range
+ * learns of the other, and asks it how it came out when its own turn comes, whatever the map says by then.
+ *
+ * While bodies are pending the store's word says so, and scopes on it take the slow way.
+ *
  * The link outlives the store: a body that ends later finds it cut. Its mutex keeps the store alive while it is used, and is
  * taken before the store's lock.
  */
@@ -19,6 +25,15 @@ struct ferryi_bodies {
     _Atomic uint64_t lanes;    /* that such bodies were ever queued on */
     ferryi_mutex mutex;
     ferryi_store *store;       /* NULL once it is gone */
+    struct ferryi_body_write *writes; /* of bodies that have not ended; under the mutex */
+};
+
+/* A range that a body writes. */
+struct ferryi_body_write {
+    struct ferryi_body_write *next;
+    size_t begin, end;
+    void *body;    /* who */
+    bool is_piece; /* split off, and allocated here; else the body's own memory */
 };
 
 /* The store's link, made at the first call, with a reference for the caller; a body that writes is pending from now on. */
@@ -35,17 +50,22 @@ void ferryi_bodies_wait(ferryi_store *store);
 static inline bool
 ferryi_bodies_are_pending(const ferryi_store *store)
 {
-    struct ferryi_bodies *bodies = atomic_load_explicit(&store->bodies, memory_order_acquire);
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_bodies *bodies = extra ? atomic_load_explicit(&extra->bodies, memory_order_acquire) : NULL;
     return bodies && atomic_load_explicit(&bodies->pending, memory_order_acquire) > 0;
 }
 
-/* What a body finds and leaves; nothing happens once the store is gone. */
+/* -- what bodies write and read -------------------------------------------------------------------- */
 
-/* Is some byte of the range lost? Then the status is the loss's, and `text` its sentence. */
-ferry_status ferryi_bodies_input(struct ferryi_bodies *bodies, size_t begin, size_t end, char *text, size_t text_bytes);
-/* The range was overwritten at `place` and is good there, whatever an earlier failure lost. */
-void ferryi_bodies_regain(struct ferryi_bodies *bodies, int place, size_t begin, size_t end);
-/* ferryi_store_lose(). */
-void ferryi_bodies_lose(struct ferryi_bodies *bodies, int place, size_t begin, size_t end, ferry_status status, const char *text);
+/* List what the body writes, with range and body set. Settle takes it off again. */
+void ferryi_bodies_expect(struct ferryi_bodies *bodies, struct ferryi_body_write *write);
+/* The range is being overwritten by the body, which is about to be committed: older ones have nothing to lose there any more. */
+void ferryi_bodies_take_over(struct ferryi_bodies *bodies, const void *body, size_t begin, size_t end);
+/* The same for a write that is no body's. Without the store's lock, before the map says so. */
+void ferryi_bodies_overwritten(ferryi_store *store, size_t begin, size_t end);
+/* Each body that is still to write some of the range, one by one and perhaps more than once; `visit` runs under the mutex. Fails when bytes are lost. */
+ferry_status ferryi_bodies_inputs(struct ferryi_bodies *bodies, size_t begin, size_t end, void (*visit)(void *body, void *user), void *user);
+/* The body has ended, at this place. Unless `status` is FERRY_OK, what is still its own is lost. */
+void ferryi_bodies_settle(struct ferryi_bodies *bodies, const void *body, int place, ferry_status status, const char *text);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/guarded.h"
+
 #define MAX_ALIGN ((size_t)2 << 20)
 
 /* -- checking -------------------------------------------------------------------------------------- */
@@ -15,25 +17,27 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
 {
     if (!buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
+    if (buffer->identity == FERRYI_BUFFER_GONE)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what, ferryi_store_name(buffer->store));
     if (element && element->identity != buffer->identity)
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s", what, ferryi_store_name(buffer->store),
                            buffer->element->name, element->name ? element->name : "an unnamed element");
     if (count == FERRY_REST)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: offset %zu is past the end of buffer \"%s\" with %zu elements", what, offset,
-                           ferryi_store_name(buffer->store), buffer->count);
+                           ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
     return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: %zu elements at offset %zu reach past the end of buffer \"%s\" with %zu elements",
-                       what, count, offset, ferryi_store_name(buffer->store), buffer->count);
+                       what, count, offset, ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
 }
 
 ferry_status
 ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what,
                     struct ferryi_range *out)
 {
-    if (!buffer || (element && element->identity != buffer->identity) || !ferryi_buffer_range_fits(buffer, offset, count))
+    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE || (element && element->identity != buffer->identity) || !ferryi_buffer_range_fits(buffer, offset, count))
         return ferryi_buffer_refuse(buffer, element, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" was destroyed", what,
-                           ferryi_store_name(buffer->store));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
+                           ferryi_store_name(buffer->store), ferryi_context_why_closed(buffer->store->context));
     *out = ferryi_buffer_range(buffer, offset, count);
     return FERRY_OK;
 }
@@ -47,32 +51,6 @@ ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *wha
 }
 
 /* -- creation -------------------------------------------------------------------------------------- */
-
-ferry_status
-ferryi_buffer_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, bool is_view, ferry_buffer **out)
-{
-    ferry_buffer *buffer = calloc(1, sizeof(*buffer));
-    if (!buffer) {
-        ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a handle of buffer: no memory for %zu bytes", sizeof(*buffer));
-    }
-    buffer->identity = interned->identity;
-    buffer->element = interned;
-    buffer->element_bytes = interned->bytes;
-    buffer->offset = offset;
-    buffer->count = count;
-    buffer->store = store;
-    buffer->is_view = is_view;
-    atomic_init(&buffer->references, 1);
-    if (!is_view) {
-        /* From here on it is found by its name. */
-        ferryi_store_lock(store);
-        store->owner = buffer;
-        ferryi_store_unlock(store);
-    }
-    *out = buffer;
-    return FERRY_OK;
-}
 
 static ferry_status
 check_options(const ferry_context *context, const ferry_buffer_options *options)
@@ -100,13 +78,16 @@ check_creation(ferry_context *context, const ferry_element *element, size_t coun
 {
     if (!context || !element || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL", what);
-    if (atomic_load_explicit(&context->closed, memory_order_relaxed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context was destroyed", what);
-    ferry_status status = ferryi_element_intern(element, out_interned);
+    ferry_status status = ferryi_context_check_open(context, what);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_element_intern(element, out_interned);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
     if (!ferryi_mul_size(count, element->bytes, out_bytes) || *out_bytes > PTRDIFF_MAX)
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes overflow a size", what, count, element->bytes);
+    if (element->bytes > UINT32_MAX)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: elements of %zu bytes are larger than 4 GiB", what, element->bytes);
     if (*out_bytes > context->buffer_bytes_limit)
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu bytes are above the context's limit of %zu bytes for a buffer", what, *out_bytes,
                            context->buffer_bytes_limit);
@@ -124,12 +105,11 @@ ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t
     if (status == FERRY_OK)
         status = check_options(context, options);
     if (status == FERRY_OK)
-        status = ferryi_store_create(context, bytes, options, &store);
+        status = ferryi_store_create(context, bytes, options, true, &store);
     if (status != FERRY_OK)
         return status;
-    if (interned->align > store->align)
-        store->align = (uint32_t)interned->align;
-    return ferryi_buffer_new(store, interned, 0, count, false, out);
+    *out = ferryi_store_open(store, interned, count);
+    return FERRY_OK;
 }
 
 ferry_status
@@ -160,24 +140,29 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (!options)
         options = &defaults;
     ferryi_store *store;
-    /* Views may read it as larger elements as far as its address allows. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
     ferry_buffer_options named = {.name = options->name, .align = lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN};
-    ferry_status status = ferryi_store_create(context, bytes, &named, &store);
+    ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_buffer_new(store, interned, 0, count, false, out);
-    if (status != FERRY_OK)
-        return status;
+    struct ferryi_store_extra *extra = options->on_release ? ferryi_store_make_extra(store) : NULL;
+    if (options->on_release && !extra) {
+        ferryi_store_release(store);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
+    }
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     copy->pointer = memory;
     copy->written = written;
     store->exists = FERRYI_PLACE_BIT(place);
     store->borrowed_place = (uint8_t)place;
     store->read_only = options->read_only;
-    store->on_release = options->on_release;
-    store->on_release_user = options->user;
+    if (extra) {
+        extra->on_release = options->on_release;
+        extra->on_release_user = options->user;
+    }
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
+    /* Views may read it as larger elements as far as its address allows. */
+    *out = ferryi_store_open(store, interned, count);
     return FERRY_OK;
 }
 
@@ -225,7 +210,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
 static bool
 is_only_user(const ferry_buffer *buffer)
 {
-    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 && buffer->store->claim_count == 0;
+    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 && ferryi_store_scopes(buffer->store) == 0;
 }
 
 /* Newer bytes come back, and the host or `lane` is ordered after every use of the wrapped memory. */
@@ -256,15 +241,18 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (store->borrowed_place == FERRYI_PLACE_NONE)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory", ferryi_store_name(store));
 
+    /* Queued calls, of which prefetches have no event to wait for, come to their end first; and other threads' write-backs. */
+    ferryi_access_wait_calls(store);
     ferryi_store_lock(store);
     bool only = is_only_user(*buffer);
-    bool scopes = store->claim_count > 0;
+    bool scopes = ferryi_store_scopes(store) > 0;
     ferryi_store_unlock(store);
     if (!only)
         return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open" : "other handles or views of it live");
     /* Whoever hears of the release may free the memory: then the stream's wait is not enough. */
-    if (store->on_release)
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    if (extra && extra->on_release)
         lane = NULL;
     status = bring_back(store, lane);
     if (status != FERRY_OK)
@@ -284,17 +272,29 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 
 /* -- views ----------------------------------------------------------------------------------------- */
 
+static ferry_status
+view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, ferry_buffer **out)
+{
+    ferry_buffer *view = calloc(1, sizeof(*view));
+    if (!view)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "view buffer \"%s\": no memory for %zu bytes", ferryi_store_name(store), sizeof(*view));
+    *view = (ferry_buffer){.identity = interned->identity, .offset = offset, .count = count, .store = store, .element = interned,
+                           .element_bytes = (uint32_t)interned->bytes, .references = 1};
+    ferryi_store_retain(store);
+    *out = view;
+    return FERRY_OK;
+}
+
 ferry_status
 ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count, ferry_buffer **out)
 {
-    struct ferryi_range range;
+    struct ferryi_range range = {0, 0};
     if (!out || !element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
     ferry_status status = ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
     if (status != FERRY_OK)
         return status;
-    ferryi_store_retain(base->store);
-    return ferryi_buffer_new(base->store, base->element, range.begin, (range.end - range.begin) / base->element_bytes, true, out);
+    return view_new(base->store, base->element, range.begin, (range.end - range.begin) / base->element_bytes, out);
 }
 
 ferry_status
@@ -317,17 +317,19 @@ ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t of
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: %zu bytes at offset %zu do not divide into elements of %zu bytes aligned to %zu",
                            ferryi_store_name(base->store), interned->name, room - offset_bytes, offset_bytes, interned->bytes,
                            interned->align);
+    if (interned->bytes > UINT32_MAX)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "view buffer \"%s\" as %s: elements of %zu bytes are larger than 4 GiB", ferryi_store_name(base->store),
+                           interned->name, interned->bytes);
     if (count == FERRY_REST)
         count = (room - offset_bytes) / interned->bytes;
     if (!ferryi_mul_size(count, interned->bytes, &bytes) || bytes > room - offset_bytes)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "view buffer \"%s\" as %s: %zu elements of %zu bytes at offset %zu reach past its %zu bytes",
                            ferryi_store_name(base->store), interned->name, count, interned->bytes, offset_bytes, room);
     /* Copies are aligned to 256 bytes at least, borrowed memory to its own element. */
-    if (interned->align > base->store->align)
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: its memory is aligned to %u bytes, not %zu",
-                           ferryi_store_name(base->store), interned->name, base->store->align, interned->align);
-    ferryi_store_retain(base->store);
-    return ferryi_buffer_new(base->store, interned, whole.begin + offset_bytes, count, true, out);
+    if (interned->align > ferryi_store_align(base->store))
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
+                           ferryi_store_name(base->store), interned->name, ferryi_store_align(base->store), interned->align);
+    return view_new(base->store, interned, whole.begin + offset_bytes, count, out);
 }
 
 ferry_status
@@ -347,23 +349,14 @@ ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buf
 ferry_buffer *
 ferry_buffer_retain(ferry_buffer *buffer)
 {
-    if (buffer)
-        atomic_fetch_add(&buffer->references, 1);
+    if (!buffer)
+        return NULL;
+    if (buffer->identity == FERRYI_BUFFER_GONE) {
+        ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "retain buffer \"%s\": it was destroyed", ferryi_store_name(buffer->store));
+        return NULL;
+    }
+    atomic_fetch_add(&buffer->references, 1);
     return buffer;
-}
-
-static void
-report_open_scopes(ferryi_store *store)
-{
-    ferryi_store_lock(store);
-    uint32_t held = 0;
-    if (store->references == 1)
-        for (uint32_t slot = 0; slot < store->claim_high; slot++)
-            held += store->claims[slot].state == FERRYI_CLAIM_HELD;
-    ferryi_store_unlock(store);
-    if (held > 0)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; it goes with the last", ferryi_store_name(store),
-                   held);
 }
 
 void
@@ -373,15 +366,24 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         return;
     ferry_buffer *gone = *buffer;
     *buffer = NULL;
-    if (atomic_fetch_sub(&gone->references, 1) != 1)
+    ferryi_store *store = gone->store;
+    int owners = atomic_fetch_sub(&gone->references, 1);
+    if (owners <= 0)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": it was destroyed before", ferryi_store_name(store));
+    if (owners != 1)
         return;
-    report_open_scopes(gone->store);
-    ferryi_store_lock(gone->store);
-    if (gone->store->owner == gone)
-        gone->store->owner = NULL;
-    ferryi_store_unlock(gone->store);
-    ferryi_store_release(gone->store);
-    free(gone);
+    /* What is left of it is done before the caller may free the wrapped memory. */
+    if (store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_store_is_dead(store))
+        ferryi_access_wait_calls(store);
+    bool is_view = gone != &store->first;
+    if (store->context->debug)
+        gone->identity = FERRYI_BUFFER_GONE;
+    /* What is buried later is released later: the store, which has the name, outlives the handle. */
+    if (is_view && store->context->debug)
+        ferryi_bury(gone, free);
+    else if (is_view)
+        free(gone);
+    ferryi_store_release(store);
 }
 
 ferry_status
@@ -389,19 +391,20 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
 {
     if (!context || !name || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: context, name or out is NULL");
+    ferry_status status = ferryi_context_check_open(context, "find a buffer");
+    if (status != FERRY_OK)
+        return status;
     ferry_buffer *found = NULL;
     ferryi_mutex_lock(&context->store_mutex);
     for (ferryi_store *store = context->stores; store && !found; store = store->next) {
-        if (!store->name || strcmp(store->name, name) != 0)
+        const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+        if (!extra || !extra->name || strcmp(extra->name, name) != 0)
             continue;
-        ferryi_store_lock(store);
-        /* The owner may be on its way out: only a living count is taken. It clears the field before it is freed. */
-        ferry_buffer *owner = store->owner;
-        int count = owner ? atomic_load(&owner->references) : 0;
-        while (count > 0 && !atomic_compare_exchange_weak(&owner->references, &count, count + 1))
+        /* The owner may be on its way out: only a living count is taken. */
+        int count = atomic_load(&store->first.references);
+        while (count > 0 && !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))
             ;
-        found = count > 0 ? owner : NULL;
-        ferryi_store_unlock(store);
+        found = count > 0 ? &store->first : NULL;
     }
     ferryi_mutex_unlock(&context->store_mutex);
     if (!found)

@@ -3,7 +3,7 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The handle behind ferry_buffer: an element and a window on a store. A buffer and a view differ in nothing but where their
+ * The handle behind ferry_buffer: an element and a window on a store (store.h). A buffer and a view differ in nothing but where their
  * windows lie. Also here: what public streams and events need from inside.
  */
 
@@ -14,26 +14,6 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-struct ferry_buffer {
-    uint64_t identity; /* of the element: compared on every open */
-    size_t offset;     /* bytes in the store */
-    size_t count;      /* elements */
-    size_t element_bytes;
-    ferryi_store *store;
-    const ferry_element *element; /* interned */
-    atomic_int references;
-    bool is_view;
-};
-
-/* A checked range in bytes of the store. Empty ranges have begin == end. */
-struct ferryi_range {
-    size_t begin, end;
-};
-
-/* A handle on `store`, taking over one reference to it; on failure that reference is dropped. */
-ferry_status ferryi_buffer_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, bool is_view,
-                               ferry_buffer **out);
-
 /* Check handle, element (NULL: any) and range; `what` begins the sentence. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
                                  const char *what, struct ferryi_range *out);
@@ -43,16 +23,27 @@ ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_elemen
 /* Fails unless `place` is one of the buffer's context, and the context lives. */
 ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what);
 
+static inline size_t
+ferryi_buffer_count(const ferry_buffer *buffer)
+{
+    return atomic_load_explicit(&buffer->count, memory_order_relaxed);
+}
+
 static inline bool
 ferryi_buffer_range_fits(const ferry_buffer *buffer, size_t offset, size_t count)
 {
-    return offset <= buffer->count && (count == FERRY_REST || count <= buffer->count - offset);
+    size_t all = ferryi_buffer_count(buffer);
+    return offset <= all && (count == FERRY_REST || count <= all - offset);
 }
 
 static inline struct ferryi_range
 ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count)
 {
-    size_t elements = count == FERRY_REST ? buffer->count - offset : count;
+    size_t elements = count;
+    if (count == FERRY_REST) {
+        size_t all = ferryi_buffer_count(buffer);
+        elements = all > offset ? all - offset : 0;
+    }
     size_t begin = buffer->offset + offset * buffer->element_bytes;
     return (struct ferryi_range){begin, begin + elements * buffer->element_bytes};
 }

@@ -16,10 +16,63 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
     return !claim->lane->by_thread || claim->thread == ferryi_thread_id();
 }
 
+/* The first piece that ends after `at`. */
+static size_t
+first_after(const struct ferryi_spans *spans, size_t at)
+{
+    size_t low = 0, high = spans->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans->items[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+enum meeting { APART, READERS, WRITER };
+
+static enum meeting
+spans_meet(const struct ferryi_spans *a, const struct ferryi_spans *b)
+{
+    enum meeting found = APART;
+    size_t i = first_after(a, b->items[0].begin), j = first_after(b, a->items[0].begin);
+    while (i < a->count && j < b->count) {
+        const struct ferryi_span *x = &a->items[i], *y = &b->items[j];
+        if (x->begin < y->end && y->begin < x->end) {
+            if (x->writes || y->writes)
+                return WRITER;
+            found = READERS;
+        }
+        if (x->end <= y->end)
+            i++;
+        else
+            j++;
+    }
+    return found;
+}
+
+/* Do they share bytes, and does one of the two write those? */
+static enum meeting
+meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
+{
+    if (claim->begin >= access->end || access->begin >= claim->end)
+        return APART;
+    bool claim_writes = ferryi_claim_writes(claim->access), access_writes = ferryi_claim_writes(access->access);
+    bool scattered = claim->state == FERRYI_CLAIM_SCATTERED;
+    if (!scattered && !access->pieces)
+        return claim_writes || access_writes ? WRITER : READERS;
+    const struct ferryi_span whole_claim = {claim->begin, claim->end, claim_writes}, whole_access = {access->begin, access->end, access_writes};
+    const struct ferryi_spans one_claim = {&whole_claim, 1}, one_access = {&whole_access, 1};
+    return spans_meet(scattered ? claim->pieces : &one_claim, access->pieces ? access->pieces : &one_access);
+}
+
 static enum ferryi_conflict
 conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_access *access, bool is_hit)
 {
-    if (claim->begin >= access->end || access->begin >= claim->end)
+    enum meeting meeting = meet(claim, access);
+    if (meeting == APART)
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
@@ -28,7 +81,7 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struc
         bool theirs = claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, access->place);
         return theirs ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
     }
-    if (!ferryi_claim_writes(claim->access) && !ferryi_claim_writes(access->access)) {
+    if (meeting == READERS) {
         /* Somebody is moving the same bytes to the same copy: let one transfer serve both. */
         bool same_move = claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
                          access->place != FERRYI_PLACE_NONE &&
@@ -66,8 +119,9 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
         return false;
     access->slot = slot;
     access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->lane,
-                                          FERRYI_CLAIM_MOVING);
-    store->claims[slot].thread = access->lane ? ferryi_thread_id() : 0;
+                                          access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
+    store->claims[slot].pieces = access->pieces;
+    store->claims[slot].thread = ferryi_thread_id();
     if (access->lane)
         ferryi_lane_hold(access->lane);
     return true;
@@ -143,15 +197,19 @@ try_claim(struct ferryi_access *access, bool *out_again)
 
     ferryi_store_lock(store);
     /* The range was checked before; a resize may have cut it meanwhile. */
-    bool fits = access->end <= store->map.bytes;
-    bool is_hit = fits && ferryi_claim_is_hit(store, access);
+    if (access->whole) {
+        access->begin = 0;
+        access->end = ferryi_max_size(store->map.bytes, 1);
+    }
+    bool fits = access->whole || access->end <= store->map.bytes;
+    bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     if (!fits && !ferryi_store_is_dead(store)) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": it was resized to %zu bytes meanwhile",
                              access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
     } else if (ferryi_store_is_dead(store)) {
-        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", access->reason,
-                             ferryi_store_name(store));
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", access->reason,
+                             ferryi_store_name(store), ferryi_context_why_closed(store->context));
     } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory", access->reason,
                              ferryi_store_name(store));
@@ -183,7 +241,7 @@ has_call_before(const ferryi_store *store, uint64_t until)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if ((claim->state == FERRYI_CLAIM_MOVING || claim->state == FERRYI_CLAIM_CALL) && claim->id <= until)
+        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && claim->id <= until)
             return true;
     }
     return false;
@@ -199,6 +257,16 @@ ferryi_access_wait_calls(ferryi_store *store)
         ferryi_store_lock(store);
     }
     ferryi_store_unlock(store);
+}
+
+void
+ferryi_access_hand_over(const struct ferryi_access *access)
+{
+    if (access->lane && access->lane->by_thread)
+        return;
+    ferryi_store_lock(access->store);
+    access->store->claims[access->slot].thread = 0;
+    ferryi_store_unlock(access->store);
 }
 
 void

@@ -28,6 +28,9 @@ ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
 /* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that was the last thing that kept it. */
 void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
 
+/* Without the lock, under a claim of the caller's that keeps everybody else off the range: move what the place, which has memory, lacks of it, and let it join. */
+ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
+
 /* May `access` at `place` on `lane` go on beside the open claims? */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);

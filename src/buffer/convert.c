@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "src/buffer/convert.h"
+#include "src/buffer/convert_device.h"
 #include "src/buffer/copy.h"
+#include "src/convert/placement.h"
 
 /*
- * Copies that convert on the way. The engine converts into and out of its staging chunks, so an upload crosses in the
- * target's size. Checked conversions look at every element before anything is written.
+ * Copies that convert on the way, on the side that makes fewer bytes cross: the engine converts into and out of its
+ * staging chunks, or a device converts in its own memory. Checked conversions look at every element before anything is
+ * written.
  */
 
 struct conversion_call {
@@ -49,7 +52,32 @@ transform_of(const struct conversion_call *call)
                                      .target_bytes = call->conversion->to->bytes, .user = call};
 }
 
+/* True where the device at `place` converts, and should. */
+static bool
+device_should(ferryi_store *store, int place, const ferry_conversion *conversion, bool from_device, bool to_device)
+{
+    struct ferryi_convert_path path = {.from_device = from_device, .to_device = to_device, .device_converts = true,
+                                       .source_bytes = conversion->from->bytes, .target_bytes = conversion->to->bytes};
+    /* Its code is loaded only where it would be used. */
+    return ferryi_convert_side(&path) == FERRYI_CONVERT_ON_DEVICE && ferryi_device_converts(store->context, place, conversion);
+}
+
 /* -- from the caller's memory ---------------------------------------------------------------------- */
+
+static ferry_status
+move_converted(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    const struct conversion_call *user = call->user;
+    const struct ferryi_transform transform = transform_of(user);
+    ferryi_store *store = call->main.store;
+    const size_t count = bytes / transform.target_bytes;
+    if (target.place && device_should(store, target.place, user->conversion, false, true)) {
+        struct ferryi_device_conversion work = {store, user->conversion, user->policy, target.place, call->main.lane, &transform};
+        return ferryi_device_convert_upload(&work, target.pointer, call->source, count, job);
+    }
+    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
+    return ferryi_engine_copy_transformed(store->context->engine, target, source, count, &transform, call->main.lane, job);
+}
 
 ferry_status
 ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source,
@@ -67,8 +95,8 @@ ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *c
     struct ferryi_copy_call call = {0};
     FERRY_TRY(status, out, ferryi_copy_plan_from(&call, buffer->store, range, source, -1));
     struct conversion_call user = {conversion, policy};
-    struct ferryi_transform transform = transform_of(&user);
-    call.transform = &transform;
+    call.move = move_converted;
+    call.user = &user;
     status = ferryi_copy_run(&call);
 out:
     return status;
@@ -76,7 +104,7 @@ out:
 
 /* -- to the caller's memory ------------------------------------------------------------------------ */
 
-/* Checked values are looked at in host memory first: what comes from a device is fetched once, into memory of its own. */
+/* Where the device cannot look, checked values are fetched once, into memory of their own. */
 static ferry_status
 copy_to_checked(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, void *target, size_t count)
 {
@@ -88,6 +116,26 @@ copy_to_checked(ferry_buffer *buffer, const ferry_conversion *conversion, size_t
         status = ferryi_conversion_apply(conversion, target, values, count, FERRY_CONVERT_CHECK);
     free(values);
     return status;
+}
+
+/* The elements lie at `source`, at the access's place; a lane means a device. */
+static ferry_status
+copy_out_converted(const struct ferryi_access *access, struct ferryi_memory source, const struct conversion_call *user, void *target,
+                   size_t count)
+{
+    ferryi_store *store = access->store;
+    const struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy_to", .foreign_target = true};
+    const struct ferryi_transform transform = transform_of(user);
+    struct ferryi_memory to = {.place = 0, .pointer = target};
+    if (access->lane) {
+        struct ferryi_device_conversion work = {store, user->conversion, user->policy, access->place, access->lane, &transform};
+        ferry_status status = user->policy == FERRY_CONVERT_CHECK ? ferryi_device_convert_check(&work, source.pointer, count) : FERRY_OK;
+        if (status != FERRY_OK)
+            return status;
+        if (device_should(store, access->place, user->conversion, true, false))
+            return ferryi_device_convert_download(&work, target, source.pointer, count, &job);
+    }
+    return ferryi_engine_copy_transformed(store->context->engine, to, source, count, &transform, access->lane, &job);
 }
 
 ferry_status
@@ -104,7 +152,7 @@ ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *con
     count = (range.end - range.begin) / buffer->element_bytes;
     int place = ferryi_copy_home(store, range);
     bool on_host = ferryi_store_same_memory(store, place, 0);
-    if (policy == FERRY_CONVERT_CHECK && !on_host)
+    if (policy == FERRY_CONVERT_CHECK && !on_host && !ferryi_device_converts(store->context, place, conversion))
         return copy_to_checked(buffer, conversion, offset, target, count);
 
     ferryi_lane *lane = NULL;
@@ -113,22 +161,37 @@ ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *con
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
                                    .place = (uint8_t)place, .lane = lane, .reason = "copy_to"};
     FERRY_TRY(status, out, ferryi_access_open(&access, 1));
-    status = check_values(conversion, access.pointer, count, policy);
-    if (status == FERRY_OK) {
-        struct conversion_call user = {conversion, policy};
-        struct ferryi_transform transform = transform_of(&user);
-        struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy_to", .foreign_target = true};
-        struct ferryi_memory to = {.place = 0, .pointer = target};
-        status = ferryi_engine_copy_transformed(store->context->engine, to, ferryi_access_memory(store, on_host ? 0 : place, range.begin), count,
-                                                &transform, lane, &job);
-        ferryi_access_note_loss(store, place, status);
-    }
-    (void)ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL);
+    struct conversion_call user = {conversion, policy};
+    if (on_host)
+        status = check_values(conversion, access.pointer, count, policy);
+    if (status == FERRY_OK)
+        status = copy_out_converted(&access, ferryi_access_memory(store, on_host ? 0 : place, range.begin), &user, target, count);
+    ferryi_access_note_loss(store, place, status);
+    (void)ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, lane);
 out:
     return status;
 }
 
 /* -- from buffer to buffer ------------------------------------------------------------------------- */
+
+/* Target and source, in this order, at one place; a lane means that a device converts. */
+static ferry_status
+convert_prepared(const struct ferryi_access both[2], const struct conversion_call *user, size_t count)
+{
+    ferryi_lane *lane = both[0].lane;
+    struct ferryi_device_conversion work = {both[0].store, user->conversion, user->policy, both[0].place, lane, NULL};
+    ferry_status status = FERRY_OK;
+    if (lane && user->policy == FERRY_CONVERT_CHECK)
+        status = ferryi_device_convert_check(&work, both[1].pointer, count);
+    else
+        status = check_values(user->conversion, both[1].pointer, count, user->policy);
+    if (status != FERRY_OK)
+        return status;
+    if (lane)
+        return ferryi_device_convert(&work, both[0].pointer, both[1].pointer, count);
+    run_conversion(both[0].pointer, both[1].pointer, count, user);
+    return FERRY_OK;
+}
 
 ferry_status
 ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset, ferry_buffer *source,
@@ -145,20 +208,20 @@ ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion, s
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "convert buffer \"%s\": source and target overlap", ferryi_store_name(target->store));
     count = (to.end - to.begin) / target->element_bytes;
 
+    int place = ferryi_copy_meeting_place(target->store, to, source->store, from);
+    bool host_reaches = ferryi_store_same_memory(target->store, place, 0) && ferryi_store_same_memory(source->store, place, 0);
+    if (!host_reaches && !device_should(target->store, place, conversion, true, true))
+        place = FERRY_PLACE_HOST;
     struct ferryi_copy_call call = {0};
-    FERRY_TRY(status, out, ferryi_copy_plan(&call, target->store, to, source->store, from, FERRY_PLACE_HOST));
+    FERRY_TRY(status, out, ferryi_copy_plan(&call, target->store, to, source->store, from, place));
     FERRY_TRY(status, out, ferryi_copy_claim(&call));
     struct ferryi_access both[2] = {call.main, call.other};
     FERRY_TRY(status, out, ferryi_access_prepare(both, 2));
-    status = check_values(conversion, both[1].pointer, count, policy);
-    if (status == FERRY_OK) {
-        struct conversion_call user = {conversion, policy};
-        run_conversion(both[0].pointer, both[1].pointer, count, &user);
-        (void)ferryi_access_close(&call.main, FERRYI_CLOSE_COMMIT, NULL);
-    } else {
-        (void)ferryi_access_close(&call.main, FERRYI_CLOSE_CANCEL, NULL);
-    }
-    (void)ferryi_access_close(&call.other, FERRYI_CLOSE_COMMIT, NULL);
+    struct conversion_call user = {conversion, policy};
+    status = convert_prepared(both, &user, count);
+    ferryi_access_note_loss(target->store, place, status);
+    (void)ferryi_access_close(&call.main, status == FERRY_OK ? FERRYI_CLOSE_COMMIT : FERRYI_CLOSE_CANCEL, call.main.lane);
+    (void)ferryi_access_close(&call.other, FERRYI_CLOSE_COMMIT, call.other.lane);
 out:
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/copy.h"
+#include "src/buffer/guard.h"
 
 /* Copies and fills: one claim for the whole call, bytes through the engine, commits for what arrived. */
 
@@ -72,7 +73,7 @@ run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_
         return status;
     size_t done = 0, bytes = main->end - main->begin;
     struct ferryi_transfer_job job = job_of(call, main->reason);
-    job.foreign_source = call->source != NULL;
+    job.foreign_source = call->source || call->file.file;
     job.part_done = count_part;
     job.user = &done;
     status = step(call, ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, &job);
@@ -88,9 +89,9 @@ copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, siz
 {
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    const struct ferryi_transform *transform = call->transform;
-    return transform ? ferryi_engine_copy_transformed(engine, target, source, bytes / transform->target_bytes, transform, call->main.lane, job)
-                     : ferryi_engine_copy(engine, target, source, bytes, call->main.lane, job);
+    if (call->file.file)
+        return ferryi_engine_load(engine, target, call->file, bytes, call->main.lane, job);
+    return ferryi_engine_copy(engine, target, source, bytes, call->main.lane, job);
 }
 
 static ferry_status
@@ -109,7 +110,7 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size
 static ferry_status
 run_copy_from(struct ferryi_copy_call *call)
 {
-    return run_into(call, copy_from_memory);
+    return run_into(call, call->move ? call->move : copy_from_memory);
 }
 
 static ferry_status
@@ -126,19 +127,32 @@ run_fill(struct ferryi_copy_call *call)
 
 /* -- out of a buffer ------------------------------------------------------------------------------- */
 
-/* One stretch of bytes with the same places, into the caller's memory. */
+/* Bytes of the range from `begin` on, into the caller's memory or file. A NULL source stands for zeros. */
+static ferry_status
+deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes, ferryi_lane *lane,
+        const struct ferryi_transfer_job *job)
+{
+    ferryi_engine *engine = call->main.store->context->engine;
+    size_t at = begin - call->main.begin;
+    if (call->file.file)
+        return ferryi_engine_store(engine, (struct ferryi_file_range){call->file.file, call->file.offset + at}, source, bytes, lane, job);
+    struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + at};
+    return source.pointer ? ferryi_engine_copy(engine, target, source, bytes, lane, job)
+                          : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
+}
+
+/* One stretch of bytes with the same places. */
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end)
 {
     ferryi_store *store = call->main.store;
-    struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + (begin - call->main.begin)};
-    struct ferryi_transfer_job job = job_of(call, "copy_to");
+    struct ferryi_transfer_job job = job_of(call, call->main.reason);
     job.done_before = begin - call->main.begin;
     job.foreign_target = true;
     if (segment.places & FERRYI_LOST)
         return ferryi_access_fail_lost(&call->main);
     if (segment.places == 0)
-        return ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, NULL, &job);
+        return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, &job);
 
     int place = ferryi_lowest_place(segment.places);
     ferryi_lane *lane = NULL;
@@ -149,8 +163,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, lane, false);
     if (status == FERRY_OK)
-        status = ferryi_engine_copy(store->context->engine, target, ferryi_access_memory(store, on_host ? 0 : place, begin),
-                                    end - begin, lane, &job);
+        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin, end - begin, lane, &job);
     /* A cancelled one leaves behind what it had queued. */
     if (status != FERRY_OK && lane)
         ferryi_store_note_read(store, place, lane);
@@ -340,7 +353,7 @@ ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t off
     ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL", what, count);
-    return status;
+    return status == FERRY_OK ? ferryi_guard_check_memory(buffer->store, memory, what) : status;
 }
 
 ferry_status

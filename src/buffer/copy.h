@@ -8,13 +8,17 @@
  */
 
 #include "src/buffer/buffer.h"
+#include "src/transfer/file.h"
 
 struct ferryi_copy_call {
     struct ferryi_access main;  /* the target, or for copy_to the source */
     struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
     const void *source;         /* the caller's memory */
-    const struct ferryi_transform *transform; /* of what comes from it; NULL: none */
+    /* Moves the bytes of a copy out of it; NULL: as they are. */
+    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job);
+    const void *user;   /* of `move` */
     void *target;
+    struct ferryi_file_range file; /* in place of the caller's memory; its `file` NULL: none */
     const void *value; /* of a fill */
     size_t value_bytes;
     const ferry_transfer_options *options;

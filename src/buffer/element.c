@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
+
 /* -- content --------------------------------------------------------------------------------------- */
 
 static bool
@@ -154,6 +156,8 @@ struct entry {
 /* Entries are put in front under the lock, complete, and never leave; so lists are read without it. */
 static _Atomic(struct entry *) buckets[BUCKETS];
 static ferryi_mutex intern_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ferryi_fork_part interning = {.mutex = &intern_lock};
+FERRYI_AT_FORK(interning)
 
 /* Scalars of one kind and width are one element, however they are aligned. */
 static _Atomic(struct entry *) *
@@ -297,9 +301,27 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
+/* Said before, word for word but for names: then it was found to be well formed. */
+static struct entry *
+find_known(const ferry_element *element)
+{
+    if (!element || !element->name || (element->field_count > 0 && !element->fields))
+        return NULL;
+    struct entry *entry = find(element);
+    const ferry_element *known = entry ? &entry->element : NULL;
+    bool same = known && known->identity == element->identity && known->bytes == element->bytes && known->align == element->align &&
+                known->field_count == element->field_count && (!element->cuda_declaration || ferryi_element_cuda_declaration(known));
+    return same ? entry : NULL;
+}
+
 ferry_status
 ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 {
+    struct entry *known = find_known(element);
+    if (known) {
+        *out = &known->element;
+        return FERRY_OK;
+    }
     ferry_status status = check_description(element);
     if (status != FERRY_OK)
         return status;

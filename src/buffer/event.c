@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
 #include "src/device/stream.h"
 
@@ -21,16 +22,26 @@ ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
     return FERRY_OK;
 }
 
-void
-ferryi_event_release(ferry_event *event)
+static void
+event_free(void *header)
 {
-    if (!event || atomic_fetch_sub(&event->references, 1) != 1)
-        return;
+    ferry_event *event = header;
     ferryi_cond_destroy(&event->cond);
     ferryi_mutex_destroy(&event->mutex);
     ferryi_context_release(event->context);
     free(event->text);
     free(event);
+}
+
+void
+ferryi_event_release(ferry_event *event)
+{
+    if (!event || event->context->inherited || atomic_fetch_sub(&event->references, 1) != 1)
+        return;
+    if (event->context->debug)
+        ferryi_bury(event, event_free);
+    else
+        event_free(event);
 }
 
 void
@@ -69,9 +80,9 @@ check_event(const ferry_event *event, const char *what)
 {
     if (!event)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the event is NULL", what);
-    if (atomic_load(&event->context->closed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: its context was destroyed", what);
-    return FERRY_OK;
+    if (atomic_load(&event->references) <= 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the event was destroyed", what);
+    return ferryi_context_check_open(event->context, what);
 }
 
 ferry_status
@@ -154,6 +165,10 @@ ferry_event_destroy(ferry_event **event)
 {
     if (!event || !*event)
         return;
-    ferryi_event_release(*event);
+    ferry_event *gone = *event;
     *event = NULL;
+    if (atomic_load(&gone->references) <= 0)
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy an event: it was destroyed before");
+    else
+        ferryi_event_release(gone);
 }

@@ -55,19 +55,19 @@ ferry_state_name(ferry_state state)
 static struct ferryi_range
 whole_of(const ferry_buffer *buffer)
 {
-    return ferryi_buffer_range(buffer, 0, buffer->count);
+    return ferryi_buffer_range(buffer, 0, ferryi_buffer_count(buffer));
 }
 
 size_t
 ferry_buffer_count(const ferry_buffer *buffer)
 {
-    return buffer ? buffer->count : 0;
+    return buffer ? ferryi_buffer_count(buffer) : 0;
 }
 
 size_t
 ferry_buffer_bytes(const ferry_buffer *buffer)
 {
-    return buffer ? buffer->count * buffer->element_bytes : 0;
+    return buffer ? ferryi_buffer_count(buffer) * buffer->element_bytes : 0;
 }
 
 const ferry_element *
@@ -103,12 +103,7 @@ ferry_buffer_is_current(ferry_buffer *buffer, int place)
 bool
 ferry_buffer_is_pinned(ferry_buffer *buffer)
 {
-    if (!buffer)
-        return false;
-    ferryi_store_lock(buffer->store);
-    bool pinned = buffer->store->copies[0].pointer && buffer->store->copies[0].pinned;
-    ferryi_store_unlock(buffer->store);
-    return pinned;
+    return buffer && ferryi_store_is_pinned(buffer->store);
 }
 
 ferry_status
@@ -122,16 +117,14 @@ ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
     memset(out, 0, sizeof(*out));
     out->name = ferryi_store_name(store);
     out->element = buffer->element;
-    out->count = buffer->count;
+    out->count = ferryi_buffer_count(buffer);
     out->bytes = ferry_buffer_bytes(buffer);
     out->offset_bytes = buffer->offset;
     out->state = ferryi_validity_state(&validity);
     out->places_with_copy = validity.exists;
     out->places_current = validity.written ? validity.all & places : 0;
-    /* Claims of running calls are none of the user's business. */
     ferryi_store_lock(store);
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        out->scopes += store->claims[slot].state == FERRYI_CLAIM_HELD;
+    out->scopes = ferryi_store_scopes(store);
     ferryi_store_unlock(store);
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/guard.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
@@ -89,6 +91,7 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     if (stamp)
         ferryi_store_note_write(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
+    ferryi_bodies_overwritten(store, range.begin, range.end);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
     ferryi_store_unlock(store);
@@ -111,6 +114,7 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
     status = ferryi_store_promise(store, 1);
     if (status == FERRY_OK) {
+        ferryi_bodies_overwritten(store, range.begin, range.end);
         ferryi_store_lock(store);
         ferryi_valid_map_commit(&store->map, 0, FERRYI_CHANGE_DISCARD, range.begin, range.end);
         ferryi_store_unlock(store);
@@ -167,9 +171,20 @@ is_only_here(ferryi_store *store, struct ferryi_range range, int place)
     return false;
 }
 
-/* Forget the copy on the range; with `frees`, its memory goes as well. */
+/* Only memory that nobody keeps an address of can go. */
 static ferry_status
-drop(ferryi_store *store, struct ferryi_range range, int place, bool frees, const char *what)
+refuse_to_evict(ferryi_store *store, int place)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "evict buffer \"%s\" from %s: its copy there is %s", ferryi_store_name(store),
+                       store->context->names[place], store->borrowed_place == place ? "the caller's memory" : "pinned");
+}
+
+/*
+ * Forget the copy on the range. The memory of a whole copy goes as well, unless it is pinned by now; who evicts is then refused,
+ * since a pin that came between would be left without its memory.
+ */
+static ferry_status
+drop(ferryi_store *store, struct ferryi_range range, int place, bool evicts, const char *what)
 {
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRYI_ACCESS_DROP,
                                   .place = (uint8_t)place, .reason = what};
@@ -183,18 +198,21 @@ drop(ferryi_store *store, struct ferryi_range range, int place, bool frees, cons
         status = ferryi_store_promise(store, 1);
         bool dropped = false;
         ferryi_store_lock(store);
-        if (status == FERRY_OK && is_only_here(store, range, place)) {
-            /* Somebody wrote here between the rescue and the claim. */
+        bool keeps = store->copies[place].pins > 0 || store->borrowed_place == place;
+        if (status == FERRY_OK && ((evicts && keeps) || is_only_here(store, range, place))) {
+            /* Somebody pinned the copy, or wrote here, between the rescue and the claim. */
             ferryi_valid_map_unpromise(&store->map);
         } else if (status == FERRY_OK) {
             dropped = true;
             ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, range.begin, range.end);
-            if (frees)
+            if (!keeps && range.begin == 0 && range.end == store->map.bytes)
                 gone = ferryi_store_detach(store, place);
         }
         ferryi_store_unlock(store);
         (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-        ferryi_store_give_back(store, &gone);
+        ferryi_store_give_back(store->context, &gone);
+        if (status == FERRY_OK && evicts && keeps)
+            return refuse_to_evict(store, place);
         if (dropped || status != FERRY_OK)
             return status;
     }
@@ -212,12 +230,8 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
     bool exists = store->exists & FERRYI_PLACE_BIT(place);
-    bool whole = range.begin == 0 && range.end == store->map.bytes;
-    bool frees = whole && store->copies[place].pins == 0 && store->borrowed_place != place;
     ferryi_store_unlock(store);
-    if (!exists)
-        return FERRY_OK;
-    return drop(store, range, place, frees, "invalidate");
+    return exists ? drop(store, range, place, false, "invalidate") : FERRY_OK;
 }
 
 ferry_status
@@ -232,8 +246,7 @@ ferry_buffer_evict(ferry_buffer *buffer, int place)
     bool exists = store->exists & FERRYI_PLACE_BIT(place);
     ferryi_store_unlock(store);
     if (pinned || store->borrowed_place == place)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "evict buffer \"%s\" from %s: its copy there is %s", ferryi_store_name(store),
-                           store->context->names[place], pinned ? "pinned" : "the caller's memory");
+        return refuse_to_evict(store, place);
     struct ferryi_range whole = {0, store->map.bytes};
     return exists && whole.end > 0 ? drop(store, whole, place, true, "evict") : FERRY_OK;
 }
@@ -275,7 +288,8 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
         store->copies[place].pins += pointer != NULL;
         ferryi_store_unlock(store);
         if (pointer) {
-            *out = (char *)pointer + buffer->offset;
+            pointer = (char *)pointer + buffer->offset;
+            *out = ferryi_guard_hand_out(store, place, pointer, "pin", buffer->offset, buffer->offset + ferry_buffer_bytes(buffer));
             return FERRY_OK;
         }
     }
@@ -292,40 +306,9 @@ ferry_buffer_unpin(ferry_buffer *buffer, int place)
     bool pinned = store->copies[place].pins > 0;
     store->copies[place].pins -= pinned;
     ferryi_store_unlock(store);
+    ferryi_guard_refresh(store);
     if (!pinned)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unpin buffer \"%s\" at %s: it is not pinned there", ferryi_store_name(store),
                            store->context->names[place]);
     return FERRY_OK;
-}
-
-/* -- managed memory -------------------------------------------------------------------------------- */
-
-/* The first device of the context that has managed memory; a managed buffer exists only with one. */
-static ferryi_device *
-managing_device(const ferry_context *context)
-{
-    for (int place = 1; place <= context->place_count; place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY)
-            return context->devices[place];
-    return NULL;
-}
-
-ferry_status
-ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place)
-{
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "advise");
-    if (status != FERRY_OK)
-        return status;
-    if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown", (int)advice);
-    ferryi_store *store = buffer->store;
-    ferryi_device *device = place ? store->context->devices[place] : managing_device(store->context);
-    if (store->memory != FERRY_MEMORY_MANAGED || !device)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "advise buffer \"%s\": %s", ferryi_store_name(store),
-                           device ? "its memory is not managed" : "no device takes advice");
-    status = ferryi_store_reserve(store, place);
-    if (status != FERRY_OK || buffer->count == 0)
-        return status;
-    char *memory = (char *)store->copies[0].pointer + buffer->offset;
-    return FERRYI_CALL(device, advise, memory, ferry_buffer_bytes(buffer), (int)advice, place ? device : NULL);
 }

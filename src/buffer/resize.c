@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/copy.h"
+#include "src/buffer/guard.h"
 
 /*
  * Resizing: new memory is taken and filled for every place that holds something before anything changes, so that a
@@ -66,9 +67,9 @@ swap_copies(ferryi_store *store, ferryi_store *fresh, ferryi_places kept)
 static ferry_status
 relocate(ferryi_store *store, size_t bytes, size_t kept)
 {
-    ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory, .align = store->align};
+    ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory, .align = ferryi_store_align(store)};
     ferryi_store *fresh;
-    ferry_status status = ferryi_store_create(store->context, bytes, &options, &fresh);
+    ferry_status status = ferryi_store_create(store->context, bytes, &options, false, &fresh);
     if (status != FERRY_OK)
         return status;
     ferryi_places places = places_to_keep(store, kept), done = 0;
@@ -82,6 +83,8 @@ relocate(ferryi_store *store, size_t bytes, size_t kept)
     }
     if (status == FERRY_OK)
         swap_copies(store, fresh, places);
+    if (store->context->debug)
+        ferryi_guard_retire(fresh->copies[0].pointer, "was moved by resize since");
     ferryi_store_release(fresh);
     return status;
 }
@@ -98,7 +101,7 @@ check_resizable(ferry_buffer *buffer)
     if (store->references > 1)
         why = "views of it live";
     ferryi_store_unlock(store);
-    if (buffer->is_view)
+    if (buffer != &store->first)
         why = "it is a view";
     if (store->borrowed_place != FERRYI_PLACE_NONE)
         why = "it wraps memory of the caller";
@@ -121,7 +124,7 @@ resize_claimed(ferry_buffer *buffer, size_t bytes, size_t count)
         if (!ferryi_valid_map_resize_takes_promise(&store->map, bytes))
             ferryi_valid_map_unpromise(&store->map);
         ferryi_valid_map_resize(&store->map, bytes);
-        buffer->count = count;
+        atomic_store_explicit(&buffer->count, count, memory_order_relaxed);
     } else {
         ferryi_valid_map_unpromise(&store->map);
     }
@@ -137,16 +140,13 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "resize", &range);
     if (status == FERRY_OK)
         status = check_resizable(buffer);
-    if (status != FERRY_OK || count == buffer->count)
+    if (status != FERRY_OK || count == ferryi_buffer_count(buffer))
         return status;
     ferryi_store *store = buffer->store;
     if (!ferryi_mul_size(count, buffer->element_bytes, &bytes) || bytes > store->context->buffer_bytes_limit || bytes > PTRDIFF_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "resize buffer \"%s\" to %zu elements of %zu bytes: above the limit of %zu bytes",
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "resize buffer \"%s\" to %zu elements of %u bytes: above the limit of %zu bytes",
                            ferryi_store_name(store), count, buffer->element_bytes, store->context->buffer_bytes_limit);
-    if (store->map.bytes == 0)
-        return resize_claimed(buffer, bytes, count);
-    struct ferryi_access claim = {.store = store, .begin = 0, .end = store->map.bytes, .access = FERRY_OVERWRITE,
-                                  .place = FERRYI_PLACE_NONE, .reason = "resize"};
+    struct ferryi_access claim = {.store = store, .whole = true, .access = FERRY_OVERWRITE, .place = FERRYI_PLACE_NONE, .reason = "resize"};
     status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;

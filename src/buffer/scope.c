@@ -4,19 +4,12 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/guard.h"
 
 /*
  * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
  * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
  */
-
-static const char *
-reason_of(ferry_access access, int place)
-{
-    static const char *const reasons[2][4] = {{"open_host", "read_host", "update_host", "overwrite_host"},
-                                              {"open_device", "read_device", "update_device", "overwrite_device"}};
-    return reasons[place != 0][access >= FERRY_READ && access <= FERRY_OVERWRITE ? access : 0];
-}
 
 static inline void
 set_scope(ferry_scope *scope, const struct ferryi_access *access)
@@ -41,7 +34,9 @@ open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset,
     /* A place that holds bytes has memory for them. */
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     uint32_t slot = store->claim_high;
-    bool hit = ferryi_valid_map_holds_fast(&store->map, place) && store->write_claims == 0 && slot < store->claim_capacity &&
+    /* A resize may have cut the range since it was checked. */
+    bool hit = ferryi_valid_map_holds_fast(&store->map, place) && range.end <= store->map.bytes && store->write_claims == 0 &&
+               slot < store->claim_capacity &&
                (copy->written == 0 || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
     if (hit) {
         struct ferryi_claim *claim = &store->claims[slot];
@@ -65,13 +60,11 @@ open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset,
     return hit;
 }
 
-/* A write, or a read beside others, without moving, reserving or waiting for anything. */
-static bool
-open_hit(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+/* Under the lock: a write, or a read beside others, without moving, reserving or waiting for anything. */
+FERRYI_INLINE bool
+open_locked(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     struct ferryi_map_supply none = {0};
-    if (!ferryi_store_lock_plain(store))
-        return false;
     uint32_t slot = ferryi_access_free_slot(store);
     /* A resize may have cut the range since it was checked. */
     bool hit = slot < store->claim_capacity && range.end <= store->map.bytes &&
@@ -86,8 +79,32 @@ open_hit(ferryi_store *store, struct ferryi_range range, ferry_access kind, int 
         scope->slot = slot;
         scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, lane, FERRYI_CLAIM_HELD);
     }
-    ferryi_store_unlock_plain(store);
     return hit;
+}
+
+/* Under the lock: does a write of every byte lack nothing but memory to write to? */
+static inline bool
+lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
+{
+    return !ferryi_store_copy(store, place)->pointer && store->claim_count == 0 && store->claim_capacity > 0 && !store->read_only &&
+           !store->scrub && range.end <= store->map.bytes;
+}
+
+/* The first write into a new copy is a hit as soon as it has memory. */
+static __attribute__((noinline)) ferry_status
+open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, int place, ferryi_lane *lane, ferry_scope *scope, void **out,
+         bool *out_open)
+{
+    struct ferryi_place_copy fresh;
+    ferry_status status = ferryi_store_take(store, place, bytes, &fresh);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_store_lock(store);
+    bool there = ferryi_store_install(store, place, &fresh);
+    *out_open = there && open_locked(store, range, FERRY_OVERWRITE, place, lane, scope, out);
+    ferryi_store_unlock(store);
+    ferryi_store_give_back(store->context, &fresh);
+    return FERRY_OK;
 }
 
 FERRYI_COLD static ferry_status
@@ -95,19 +112,19 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
 {
     if (range.begin == range.end) {
         if (ferryi_store_is_dead(store))
-            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context was destroyed", reason_of(kind, place),
-                               ferryi_store_name(store));
+            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", ferryi_scope_call(kind, place),
+                               ferryi_store_name(store), ferryi_context_why_closed(store->context));
         memset(scope, 0, sizeof(*scope));
         *out = NULL;
         return FERRY_OK;
     }
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)kind,
-                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = reason_of(kind, place)};
+                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place)};
     ferry_status status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
         return status;
     set_scope(scope, &access);
-    *out = access.pointer;
+    *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
 
@@ -116,10 +133,21 @@ static ferry_status
 open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
-    if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) &&
-        open_hit(buffer->store, range, kind, place, lane, scope, out))
-        return FERRY_OK;
-    return open_slow(buffer->store, range, kind, place, lane, scope, out);
+    ferryi_store *store = buffer->store;
+    if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) && ferryi_store_lock_plain(store)) {
+        bool open = open_locked(store, range, kind, place, lane, scope, out);
+        bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        size_t bytes = store->map.bytes;
+        ferryi_store_unlock_plain(store);
+        if (is_new && (!lane || ferryi_lane_check_capture(lane) == FERRY_OK)) {
+            ferry_status status = open_new(store, bytes, range, place, lane, scope, out, &open);
+            if (status != FERRY_OK)
+                return status;
+        }
+        if (open)
+            return FERRY_OK;
+    }
+    return open_slow(store, range, kind, place, lane, scope, out);
 }
 
 FERRYI_INLINE bool
@@ -134,7 +162,7 @@ FERRYI_COLD static ferry_status
 refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
             const ferry_scope *scope, void *const *out)
 {
-    const char *what = reason_of(access, place);
+    const char *what = ferryi_scope_call(access, place);
     if (!scope || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: scope or out is NULL", what);
     if (access < FERRY_READ || access > FERRY_OVERWRITE)
@@ -170,7 +198,7 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
     ferryi_lane *lane;
     if (!arguments_fit(buffer, element, access, offset, count, scope, out))
         return refuse_open(buffer, element, access, offset, count, 1, scope, out);
-    ferry_status status = ferryi_context_lane(buffer->store->context, stream, reason_of(access, 1), &lane);
+    ferry_status status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
     return status == FERRY_OK ? open_at(buffer, access, lane->place, lane, offset, count, scope, out) : status;
 }
 
@@ -296,27 +324,27 @@ close_how(ferry_scope *scope, enum ferryi_close how)
     return close_slow(scope, &copy, how, copy.lane);
 }
 
-/* Everything but a READ hit, from the beginning. */
+/* No READ hit: with the plain lock held, and a claim that may be another's. */
+static __attribute__((noinline)) ferry_status
+close_locked(ferry_scope *scope)
+{
+    ferryi_store *store = scope->store;
+    struct ferryi_claim *claim = &store->claims[scope->slot];
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_write_hit(store, claim);
+    if (hit) {
+        ferryi_access_remove_claim(store, scope->slot);
+        scope->store = NULL;
+    }
+    ferryi_store_unlock_plain(store);
+    return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT);
+}
+
 static __attribute__((noinline)) ferry_status
 close_scope(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
-    ferryi_store *store = scope->store;
-    if (!store)
-        return FERRY_OK;
-    if (ferryi_store_lock_plain(store)) {
-        struct ferryi_claim *claim = &store->claims[scope->slot];
-        bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_write_hit(store, claim);
-        if (hit) {
-            ferryi_access_remove_claim(store, scope->slot);
-            scope->store = NULL;
-        }
-        ferryi_store_unlock_plain(store);
-        if (hit)
-            return FERRY_OK;
-    }
-    return close_how(scope, FERRYI_CLOSE_COMMIT);
+    return scope->store ? close_how(scope, FERRYI_CLOSE_COMMIT) : FERRY_OK;
 }
 
 ferry_status
@@ -326,13 +354,12 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         struct ferryi_claim *claim = &store->claims[scope->slot];
         bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
-        if (hit) {
-            ferryi_access_free_claim(store, claim, scope->slot);
-            scope->store = NULL;
-        }
+        if (!hit)
+            return close_locked(scope);
+        ferryi_access_free_claim(store, claim, scope->slot);
+        scope->store = NULL;
         ferryi_store_unlock_plain(store);
-        if (hit)
-            return FERRY_OK;
+        return FERRY_OK;
     }
     return close_scope(scope);
 }
@@ -432,6 +459,13 @@ share_claim(const struct ferryi_access *from, ferry_scope *scope)
     ferryi_store_unlock(from->store);
 }
 
+static void *
+hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
+{
+    void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
+    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin, wanted->end);
+}
+
 static void
 hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
          const size_t *index, const size_t *group)
@@ -445,7 +479,7 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
         const struct ferryi_access *from = &merged[group[index[i]]];
         set_scope(&scopes[i], from);
         if (pointers)
-            pointers[i] = (char *)from->pointer + (wanted[index[i]].begin - from->begin);
+            pointers[i] = hand_out_one(from, &wanted[index[i]]);
         share_claim(from, &scopes[i]);
     }
 }

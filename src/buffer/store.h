@@ -30,7 +30,9 @@ enum {
     FERRYI_STORE_MUTEXED = 4, /* the holder has that mutex */
     FERRYI_STORE_WAITERS = 8, /* somebody is parked until a claim goes */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
-    FERRYI_STORE_DOOMED = 32  /* no handle is left: it goes with the last claim */
+    FERRYI_STORE_DOOMED = 32, /* no handle is left: it goes with the last claim */
+    FERRYI_STORE_BODIES = 64, /* kernels that write it are still to run (bodies.h) */
+    FERRYI_STORE_GUARDED = 128 /* of a checked run: everything takes the long way; constant */
 };
 
 /* What a claim does beside the public accesses. */
@@ -38,7 +40,29 @@ enum { FERRYI_ACCESS_DROP = 4 /* the copy at `place` is given up */ };
 
 #define FERRYI_PLACE_NONE 255 /* a claim that is on bytes, not on a copy */
 
-enum ferryi_claim_state { FERRYI_CLAIM_FREE = 0, FERRYI_CLAIM_MOVING, FERRYI_CLAIM_HELD, FERRYI_CLAIM_CALL };
+enum ferryi_claim_state {
+    FERRYI_CLAIM_FREE = 0,
+    FERRYI_CLAIM_MOVING,
+    FERRYI_CLAIM_HELD,
+    FERRYI_CLAIM_CALL,
+    FERRYI_CLAIM_SCATTERED /* a call's, on the pieces of a list only: begin and end are just their bounds */
+};
+
+/* A checked range in bytes of the store. Empty ranges have begin == end. */
+struct ferryi_range {
+    size_t begin, end;
+};
+
+/* Pieces of a store, sorted, not empty, apart. */
+struct ferryi_span {
+    size_t begin, end;
+    bool writes;
+};
+
+struct ferryi_spans {
+    const struct ferryi_span *items;
+    size_t count;
+};
 
 #define FERRYI_CLAIM_SHARES 32
 
@@ -58,12 +82,13 @@ struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
     ferryi_lane *lane;   /* NULL: the host */
-    uint64_t thread;     /* who opened it, on per-thread streams */
+    uint64_t thread;     /* who opened it; for the user's scopes only on per-thread streams. 0: handed over */
     union {
         struct FERRYI_CLAIM_KIND;
         uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
     };
     uint32_t generation; /* of the lane */
+    const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
 };
 
 struct ferryi_place_copy {
@@ -72,11 +97,35 @@ struct ferryi_place_copy {
     ferryi_stamp written; /* 0: nothing pending */
     uint64_t readers;     /* lanes that read since the write */
     uint32_t pins;        /* of this place, also where it shares the memory of another */
-    bool pinned;          /* page-locked host memory */
+    uint16_t crossings;   /* of most of it, while it is neither pinned nor borrowed; see ferryi_store_crossed() */
+    bool pinned;          /* allocated as page-locked host memory */
     bool eager;           /* its last use had to be waited for: record at the next close */
 };
 
 struct ferryi_bodies;
+
+#define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead) /* of what a checked run keeps; no element's identity */
+
+/* A window on a store. The first one lives in the store itself, views are allocated. */
+struct ferry_buffer {
+    uint64_t identity; /* of the element: compared on every open; FERRYI_BUFFER_GONE when the handle was destroyed */
+    size_t offset;     /* bytes in the store */
+    _Atomic size_t count; /* elements; a resize may change it while others open */
+    struct ferryi_store *store;
+    const ferry_element *element; /* interned */
+    uint32_t element_bytes;
+    atomic_int references; /* owners; 0: the handle was destroyed */
+};
+
+/* What few stores have. */
+struct ferryi_store_extra {
+    char *name; /* NULL: none; constant */
+    void (*on_release)(void *memory, void *user);
+    void *on_release_user;
+    ferry_status lost_status;
+    char *lost_text; /* why bytes were lost; NULL: none were */
+    _Atomic(struct ferryi_bodies *) bodies; /* of kernels, still to run (bodies.h); NULL: never any */
+};
 
 typedef struct ferryi_store {
     _Atomic uint64_t word;
@@ -88,37 +137,71 @@ typedef struct ferryi_store {
     uint64_t next_id;
     ferryi_valid_map map;
     ferry_context *context;
+    struct ferry_buffer first; /* the handle it was created with */
     uint32_t references; /* handles on it; under the lock */
-    ferry_buffer *owner; /* the handle it was created with, while that lives; under the lock */
+    uint32_t visited;    /* next_id when eviction last came by (evict.c) */
     uint8_t memory;      /* ferry_memory_kind */
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
+    uint8_t align_shift; /* copies are aligned to 1 << this */
     bool read_only, scrub, crowded;
-    uint32_t align;
-    char *name; /* NULL: none */
-    void (*on_release)(void *memory, void *user);
-    void *on_release_user;
-    ferry_status lost_status;
-    char *lost_text; /* why bytes were lost; NULL: none were */
-    _Atomic(struct ferryi_bodies *) bodies; /* of kernels, still to run (bodies.h); NULL: never any */
-    struct ferryi_store *next, *prev; /* the context's list */
+    _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
+    struct ferryi_store *next, *prev; /* the context's list, youngest first */
     struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
 
 /* -- life ------------------------------------------------------------------------------------------ */
 
-ferry_status ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options, ferryi_store **out);
+/* A listed store is found by its name, evicted from, and reported when it outlives the context. */
+ferry_status ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed, ferryi_store **out);
+/* Its first handle, which takes over the reference. */
+ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
+/* Out of the list, if it is in it; with the list's mutex held. */
+void ferryi_store_unlist(ferryi_store *store);
+/* Stores that wait to be used again, when the context goes. */
+void ferryi_stores_clear(ferry_context *context);
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* Called when a claim went and ferryi_store_is_over(), without the lock. */
+/* What the user's open scopes are, such as "update_host of bytes 0 to 40"; "" for none. Without the lock. */
+void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
+/* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */
 void ferryi_store_free(ferryi_store *store);
 /* The context is being destroyed: memory goes, the shell stays. All work is done. */
 void ferryi_store_kill(ferryi_store *store);
+/* This is the child of a fork: as kill, without touching the memory of the parent. No other thread runs. */
+void ferryi_store_inherit(ferryi_store *store);
+
+/* NULL: none. */
+static inline struct ferryi_store_extra *
+ferryi_store_extra_of(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->extra, memory_order_acquire);
+}
+
+/* Made at the first call; NULL, without a sentence, when there is no memory. Any thread. */
+struct ferryi_store_extra *ferryi_store_make_extra(ferryi_store *store);
 
 static inline const char *
 ferryi_store_name(const ferryi_store *store)
 {
-    return store->name ? store->name : "";
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra && extra->name ? extra->name : "";
+}
+
+static inline size_t
+ferryi_store_align(const ferryi_store *store)
+{
+    return (size_t)1 << store->align_shift;
+}
+
+/* Why bytes were lost, under the lock; `extra` may be NULL. */
+static inline const char *
+ferryi_store_lost_text(const struct ferryi_store_extra *extra)
+{
+    if (extra && extra->lost_text)
+        return extra->lost_text;
+    bool of_device = !extra || !extra->lost_status || extra->lost_status == FERRY_ERROR_DEVICE_LOST;
+    return of_device ? "the device that had it is lost" : "there was no memory to keep the reason";
 }
 
 /* -- the lock -------------------------------------------------------------------------------------- */
@@ -155,6 +238,16 @@ static inline bool
 ferryi_store_is_dead(const ferryi_store *store)
 {
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
+}
+
+/* Under the lock: how many scopes of the user are open. Claims of running calls are none of his business. */
+static inline uint32_t
+ferryi_store_scopes(const ferryi_store *store)
+{
+    uint32_t scopes = 0;
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        scopes += store->claims[slot].state == FERRYI_CLAIM_HELD;
+    return scopes;
 }
 
 /* Under the lock: nobody has a handle, and the last claim went. */
@@ -194,9 +287,20 @@ ferryi_store_same_memory(const ferryi_store *store, int a, int b)
 
 /* Memory for the copy at `place`, if it has none; marks the copy as existing. Called without the lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
+/* In two steps: a block of so many bytes for the copy, without the lock; and, under it, to be the copy's unless it has memory by now: false when it has none. */
+ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out);
+bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
 /* Take the copy's memory out, under the lock; give it back without the lock, when its uses are done. */
 struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
-void ferryi_store_give_back(ferryi_store *store, struct ferryi_place_copy *copy);
+void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
+
+/*
+ * `bytes` of the host copy went to or came from a device, through the staging ring as far as it is pageable. A copy that crosses again
+ * and again turns pinned. Without the lock.
+ */
+void ferryi_store_crossed(ferryi_store *store, size_t bytes);
+/* Is the host copy there, and page-locked by whatever means? */
+bool ferryi_store_is_pinned(ferryi_store *store);
 
 /* Wait until later work of `lane` (NULL: this thread) may read, or write, the copy. Without the lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool writes);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
 #include "src/context.h"
 
@@ -89,7 +90,7 @@ check_stream_place(ferry_context *context, int place, ferry_stream **out, const 
     if (place < 1 || place > context->place_count)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: place %d is no device; devices are places 1 to %d", what, place,
                            context->place_count);
-    return FERRY_OK;
+    return ferryi_context_check_open(context, what);
 }
 
 ferry_status
@@ -140,13 +141,30 @@ unlink_stream(ferry_stream *stream)
 }
 
 static void
-stream_free(ferry_stream *stream)
+stream_release(void *header)
 {
-    ferry_context *context = stream->context;
+    ferry_stream *stream = header;
+    ferry_context *context = stream->context ? stream->context : stream->former;
     ferryi_mutex_destroy(&stream->mutex);
     free(stream->failure_text);
     free(stream);
     ferryi_context_release(context);
+}
+
+/* Stands in for the lanes of streams that outlive their context. */
+static ferryi_lane dead_lane = {.place = -1};
+
+static void
+stream_free(ferry_stream *stream)
+{
+    if (!stream->context->debug) {
+        stream_release(stream);
+        return;
+    }
+    stream->former = stream->context;
+    stream->context = NULL;
+    stream->lane = &dead_lane;
+    ferryi_bury(stream, stream_release);
 }
 
 void
@@ -157,6 +175,12 @@ ferry_stream_destroy(ferry_stream **stream)
     ferry_stream *closing = *stream;
     ferry_context *context = closing->context;
     *stream = NULL;
+    if (!context) {
+        ferryi_log(&closing->former->log, FERRY_LOG_ERROR, "destroy a stream: it was destroyed before");
+        return;
+    }
+    if (context->inherited)
+        return;
 
     ferryi_mutex_lock(&context->stream_mutex);
     bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
@@ -170,9 +194,6 @@ ferry_stream_destroy(ferry_stream **stream)
         ferryi_lane_retire(closing->lane);
     stream_free(closing);
 }
-
-/* Stands in for the lanes of streams that outlive their context. */
-static ferryi_lane dead_lane = {.place = -1};
 
 void
 ferryi_streams_close(ferry_context *context)
@@ -193,13 +214,21 @@ ferryi_streams_close(ferry_context *context)
 /* -- use ------------------------------------------------------------------------------------------- */
 
 ferry_status
+ferryi_stream_refuse(const ferry_stream *stream, const char *what)
+{
+    if (!stream->context)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the stream was destroyed", what);
+    return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the stream belongs to another context", what);
+}
+
+ferry_status
 ferryi_stream_check(const ferry_stream *stream, const char *what)
 {
     if (!stream)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the stream is NULL", what);
-    if (atomic_load(&stream->context->closed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the stream's context was destroyed", what);
-    return FERRY_OK;
+    if (!stream->context)
+        return ferryi_stream_refuse(stream, what);
+    return ferryi_context_check_open(stream->context, what);
 }
 
 void *

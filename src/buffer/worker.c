@@ -60,9 +60,9 @@ ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
 {
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&context->worker_mutex);
-    if (!context->worker)
-        status = worker_start(&context->worker);
-    struct ferryi_worker *worker = context->worker;
+    struct ferryi_worker *worker = context->workers[job->way];
+    if (!worker && (status = worker_start(&worker)) == FERRY_OK)
+        context->workers[job->way] = worker;
     ferryi_mutex_unlock(&context->worker_mutex);
     if (status != FERRY_OK)
         return status;
@@ -76,12 +76,9 @@ ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
     return FERRY_OK;
 }
 
-void
-ferryi_worker_stop(ferry_context *context)
+static void
+worker_stop(struct ferryi_worker *worker)
 {
-    struct ferryi_worker *worker = context->worker;
-    if (!worker)
-        return;
     ferryi_mutex_lock(&worker->mutex);
     worker->stopping = true;
     ferryi_cond_signal(&worker->cond);
@@ -90,5 +87,17 @@ ferryi_worker_stop(ferry_context *context)
     ferryi_cond_destroy(&worker->cond);
     ferryi_mutex_destroy(&worker->mutex);
     free(worker);
-    context->worker = NULL;
+}
+
+void
+ferryi_worker_stop(ferry_context *context)
+{
+    for (unsigned way = 0; way < FERRYI_WAYS; way++) {
+        ferryi_mutex_lock(&context->worker_mutex);
+        struct ferryi_worker *worker = context->workers[way];
+        context->workers[way] = NULL;
+        ferryi_mutex_unlock(&context->worker_mutex);
+        if (worker)
+            worker_stop(worker);
+    }
 }

@@ -2,15 +2,14 @@
 /* Which loops convert a pair of elements on this processor. */
 #include "src/convert/kernels.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
-/* The number an element is, or ferryi_number_count. */
-static enum ferryi_number
-number_of(const ferry_element *element)
+enum ferryi_number
+ferryi_convert_number(const ferry_element *element)
 {
     static const struct {
         ferry_kind kind;
@@ -40,34 +39,45 @@ number_of(const ferry_element *element)
     return number;
 }
 
-/* The compiler's run-time library knows whether the system saves the wide registers; not every one knows F16C. */
-static ferryi_convert_table *
-choose_table(void)
+static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
+
+/* Put the loops that a table has over those of the tables before. */
+static void
+take(ferryi_convert_table *table)
 {
+    for (size_t from = 0; from < ferryi_number_count; from++)
+        for (size_t to = 0; to < ferryi_number_count; to++)
+            if ((*table)[from][to].nearest)
+                here[from][to] = (*table)[from][to];
+}
+
+/* The compiler's run-time library knows whether the system saves the wide registers; not every one knows F16C. */
+static void
+choose_loops(void)
+{
+    take(&ferryi_convert_table_baseline);
 #ifdef __x86_64__
     unsigned int a, b, c, d;
-    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C))
-        return &ferryi_convert_table_avx2;
+    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C)) {
+        take(&ferryi_convert_table_avx2);
+        if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+            take(&ferryi_convert_table_avx512);
+    }
 #endif
-    return &ferryi_convert_table_baseline;
 }
 
 ferryi_convert_table *
 ferryi_convert_table_here(void)
 {
-    static _Atomic(ferryi_convert_table *) chosen; /* asking the processor is slow in a virtual machine */
-    ferryi_convert_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (!table) {
-        table = choose_table();
-        atomic_store_explicit(&chosen, table, memory_order_relaxed);
-    }
-    return table;
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
+    pthread_once(&once, choose_loops);
+    return (ferryi_convert_table *)&here;
 }
 
 const struct ferryi_convert_kernel *
 ferryi_convert_kernel(const ferry_element *from, const ferry_element *to)
 {
-    enum ferryi_number source = number_of(from), target = number_of(to);
+    enum ferryi_number source = ferryi_convert_number(from), target = ferryi_convert_number(to);
     if (source == ferryi_number_count || target == ferryi_number_count)
         return NULL;
 

@@ -10,7 +10,9 @@
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
-#ifdef __SSE2__
+/* A set of instructions may come that only helps the pairs without lanes. */
+#if defined(__SSE2__) && !defined(FERRYI_CONVERT_WITHOUT_LANES)
+#define HAVE_LANES
 #include "src/convert/lanes.h"
 #endif
 
@@ -72,7 +74,7 @@ typedef number_complex_double element_complex_double;
     }
 
 /* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
-#ifdef __SSE2__
+#ifdef HAVE_LANES
 static inline size_t
 unaligned_count(const void *target, size_t element_bytes, size_t count)
 {
@@ -101,10 +103,17 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
 #define PAIR_INEXACT(from, to, working) LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
+#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES(from, to, working) LOOP_LANES(from, to, working)
 #define PAIR_CLAMPED_LANES(from, to, working) LOOP_LANES(from, to, working) SEARCH(from, to, working)
 #define PAIR_INEXACT_LANES(from, to, working) LOOP_LANES(from, to, working) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED_LANES(from, to, working) PAIR_INEXACT_LANES(from, to, working) SEARCH(from, to, working)
+#else
+#define PAIR_EXACT_LANES(from, to, working)
+#define PAIR_CLAMPED_LANES(from, to, working)
+#define PAIR_INEXACT_LANES(from, to, working)
+#define PAIR_ROUNDED_LANES(from, to, working)
+#endif
 #undef INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
@@ -122,10 +131,17 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)
 #define PAIR_INEXACT(from, to, working) ENTRY(from, to, toward_zero, NULL)
 #define PAIR_ROUNDED(from, to, working) ENTRY(from, to, toward_zero, from##_to_##to##_first_unfit)
+#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES PAIR_EXACT
 #define PAIR_CLAMPED_LANES PAIR_CLAMPED
 #define PAIR_INEXACT_LANES PAIR_INEXACT
 #define PAIR_ROUNDED_LANES PAIR_ROUNDED
+#else
+#define PAIR_EXACT_LANES(from, to, working)
+#define PAIR_CLAMPED_LANES(from, to, working)
+#define PAIR_INEXACT_LANES(from, to, working)
+#define PAIR_ROUNDED_LANES(from, to, working)
+#endif
 
 ferryi_convert_table FERRYI_CONVERT_TABLE = {
 #include "src/convert/convert_pairs.h"

@@ -45,8 +45,12 @@ typedef const struct ferryi_convert_kernel ferryi_convert_table[ferryi_number_co
 
 extern ferryi_convert_table ferryi_convert_table_baseline; /* what every processor of the architecture has */
 extern ferryi_convert_table ferryi_convert_table_avx2;     /* AVX2 and F16C; only on x86-64 */
+extern ferryi_convert_table ferryi_convert_table_avx512;   /* DQ, BW and VL: pairs that lanes.h does not have; only on x86-64 */
 
-/* The table for this processor. */
+/* The number an element is, or ferryi_number_count. */
+enum ferryi_number ferryi_convert_number(const ferry_element *element);
+
+/* The best loops for this processor. */
 ferryi_convert_table *ferryi_convert_table_here(void);
 
 /* The loops for this pair on this processor; NULL where it is none of numbers. */

@@ -11,11 +11,22 @@
  * that they lie on the right side of every tie, and the second rounding is the only one that shows.
  */
 
+#ifndef __CUDACC_RTC__ /* which has no headers: kernels.cuh declares what it needs */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#endif
 
+/* The text is C, and also CUDA: kernels.cuh. Arrays on a device are aligned, arrays in host memory need not be. */
+#ifdef __CUDACC__
+#define MEANING static __device__ __forceinline__
+#define UNALIGNED
+#else
 #define MEANING static inline __attribute__((always_inline, unused))
+#ifndef UNALIGNED
+#define UNALIGNED __attribute__((packed, may_alias))
+#endif
+#endif
 
 /* As elements are stored: narrow floats are their bits, and any byte may lie where a bool is expected. */
 typedef float number_float;
@@ -31,8 +42,8 @@ typedef uint16_t number_uint16;
 typedef uint32_t number_uint32;
 typedef uint64_t number_uint64;
 typedef uint8_t number_bool8;
-typedef struct __attribute__((packed, may_alias)) { float real, imaginary; } number_complex_float;
-typedef struct __attribute__((packed, may_alias)) { double real, imaginary; } number_complex_double;
+typedef struct UNALIGNED { float real, imaginary; } number_complex_float;
+typedef struct UNALIGNED { double real, imaginary; } number_complex_double;
 
 /* -- bits and rounding ----------------------------------------------------------------------------- */
 
@@ -53,31 +64,35 @@ float_of(uint32_t bits)
 }
 
 /* To nearest even. The value is in the range of the result. */
-MEANING int32_t
-round_f32(float value)
-{
-#if defined(__GNUC__) && !defined(__clang__)
-    return __builtin_irintf(value);
+#ifdef __CUDACC__
+MEANING int32_t round_f32(float value) { return __float2int_rn(value); }
+MEANING int32_t round_f64(double value) { return __double2int_rn(value); }
+MEANING int64_t round_wide(double value) { return __double2ll_rn(value); }
+MEANING double magnitude_of(double value) { return fabs(value); }
+MEANING int leading_zeros(uint64_t value) { return __clzll((long long)value); }
 #else
-    return (int32_t)__builtin_rintf(value);
-#endif
-}
-
-MEANING int32_t
-round_f64(double value)
-{
-#if defined(__GNUC__) && !defined(__clang__)
-    return __builtin_irint(value);
+#ifdef __clang__
+MEANING int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); }
+MEANING int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
-    return (int32_t)__builtin_rint(value);
+MEANING int32_t round_f32(float value) { return __builtin_irintf(value); }
+MEANING int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
-}
-
+MEANING double magnitude_of(double value) { return __builtin_fabs(value); }
+MEANING int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
+#ifdef __AVX512DQ__ /* whose vectors have no such rounding, but casts: from 2^52 on every double is whole */
 MEANING int64_t
 round_wide(double value)
 {
-    return (int64_t)__builtin_llrint(value);
+    double magnitude = magnitude_of(value), rounded = (magnitude + 0x1p52) - 0x1p52;
+    int64_t whole = (int64_t)(magnitude < 0x1p52 ? rounded : magnitude < 0x1p63 ? magnitude : 0);
+    whole = value < 0 ? -whole : whole;
+    return value == -0x1p63 ? INT64_MIN : whole;
 }
+#else
+MEANING int64_t round_wide(double value) { return (int64_t)__builtin_llrint(value); }
+#endif
+#endif
 
 /* -- sources --------------------------------------------------------------------------------------- */
 
@@ -158,6 +173,7 @@ widen_half(number_half value)
         return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
+/* Adding 2^52 rounds to nearest even; moved down by 2^31 the result is an int32, for which there are vector instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
     MEANING double working##_to_uint32_clamped(double value)                                                          \
@@ -167,7 +183,8 @@ widen_half(number_half value)
     }                                                                                                                 \
     MEANING number_uint32 working##_to_uint32_nearest(type value)                                                     \
     {                                                                                                                 \
-        return (uint32_t)round_wide(working##_to_uint32_clamped(value));                                              \
+        double whole = (working##_to_uint32_clamped(value) + 0x1p52) - 0x1p52;                                        \
+        return (uint32_t)(int32_t)(whole - 0x1p31) + 0x80000000u;                                                     \
     }                                                                                                                 \
     MEANING number_uint32 working##_to_uint32_toward_zero(type value)                                                 \
     {                                                                                                                 \
@@ -302,7 +319,7 @@ MEANING float
 f64_to_float_toward_zero(double value)
 {
     float nearest = (float)value;
-    return float_of(bits_of(nearest) - (__builtin_fabs((double)nearest) > __builtin_fabs(value)));
+    return float_of(bits_of(nearest) - (magnitude_of((double)nearest) > magnitude_of(value)));
 }
 
 /* Toward zero, with the last digit set where anything was lost. */
@@ -316,7 +333,7 @@ f64_to_float_odd(double value)
 MEANING bool
 f64_to_float_fits(double value)
 {
-    return (__builtin_fabs(value) < 0x1.ffffffp127) | (__builtin_fabs(value) == __builtin_inf()) | (value != value);
+    return !(magnitude_of(value) >= 0x1.ffffffp127 && magnitude_of(value) <= 0x1.fffffffffffffp1023);
 }
 
 #define FLOAT_THROUGH_ODD(working, to, type, odd)                                                                     \
@@ -333,7 +350,7 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 MEANING double
 cut_to_double(uint64_t magnitude, bool odd)
 {
-    int length = 64 - __builtin_clzll(magnitude | 1);
+    int length = 64 - leading_zeros(magnitude | 1);
     int shift = length > 53 ? length - 53 : 0;
     uint64_t kept = magnitude >> shift;
     kept |= odd && kept << shift != magnitude;
@@ -397,28 +414,31 @@ f64_to_complex_float_fits(double value)
     return f64_to_float_fits(value);
 }
 
-MEANING number_complex_double
-c32_to_complex_double_nearest(number_complex_float value)
-{
-    return (number_complex_double){value.real, value.imaginary};
-}
-
 MEANING bool
 c64_to_complex_float_fits(number_complex_double value)
 {
     return f64_to_float_fits(value.real) && f64_to_float_fits(value.imaginary);
 }
 
+MEANING number_complex_double
+c32_to_complex_double_nearest(number_complex_float value)
+{
+    number_complex_double result = {value.real, value.imaginary};
+    return result;
+}
+
 MEANING number_complex_float
 c64_to_complex_float_nearest(number_complex_double value)
 {
-    return (number_complex_float){(float)value.real, (float)value.imaginary};
+    number_complex_float result = {(float)value.real, (float)value.imaginary};
+    return result;
 }
 
 MEANING number_complex_float
 c64_to_complex_float_toward_zero(number_complex_double value)
 {
-    return (number_complex_float){f64_to_float_toward_zero(value.real), f64_to_float_toward_zero(value.imaginary)};
+    number_complex_float result = {f64_to_float_toward_zero(value.real), f64_to_float_toward_zero(value.imaginary)};
+    return result;
 }
 
 #endif

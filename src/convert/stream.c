@@ -2,63 +2,41 @@
 /*
  * Arrays of any length through one loop. Where the target will not stay in the caches anyway, pieces are converted into
  * a scratch area that does, and stored from there past the caches, which saves reading the target before it is written.
- * Four pages take turns, so that several rows of memory are open at once.
+ * Pages take turns, so that several rows of memory are open at once.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/base/copy_loop.h"
 #include "src/convert/kernels.h"
 
 #ifdef __SSE2__
-#include <emmintrin.h>
 
 enum {
     STREAM_FROM = 24 << 20, /* read and written; measured, as our share of the last cache cannot be asked for */
-    LINE = 64,
-    PAGE = 4096,
-    PAGES = 4, /* that take turns */
-    PIECE = 1024,
+    LINE = FERRYI_LINE,
+    PAGE = FERRYI_PAGE,
+    PAGES = 8, /* that take turns */
+    PIECE_READ = 256, /* of the source at a time: more prefetches than that at once stall */
 };
-
-static void
-store_past_cache(void *target, const void *scratch, size_t bytes)
-{
-    __m128i *out = target;
-    const __m128i *in = scratch;
-    for (size_t i = 0; i < bytes / sizeof(*out); i += 4) {
-        __m128i a = _mm_load_si128(in + i), b = _mm_load_si128(in + i + 1);
-        __m128i c = _mm_load_si128(in + i + 2), d = _mm_load_si128(in + i + 3);
-        _mm_stream_si128(out + i, a);
-        _mm_stream_si128(out + i + 1, b);
-        _mm_stream_si128(out + i + 2, c);
-        _mm_stream_si128(out + i + 3, d);
-    }
-}
-
-static void
-prefetch(const char *memory, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += LINE)
-        _mm_prefetch(memory + i, _MM_HINT_T0);
-}
 
 /* Whole groups of pages of an aligned target; returns the elements done. */
 static size_t
 convert_groups(ferryi_convert_loop *loop, char *target, size_t target_bytes, const char *source, size_t source_bytes,
                size_t count)
 {
-    _Alignas(LINE) char scratch[PIECE];
-    const size_t in_page = PAGE / target_bytes, in_piece = PIECE / target_bytes, in_group = PAGES * in_page;
+    _Alignas(LINE) char scratch[PAGE];
+    const size_t in_page = PAGE / target_bytes, in_group = PAGES * in_page, in_line = LINE / target_bytes;
+    const size_t in_piece = PIECE_READ / source_bytes > in_line ? PIECE_READ / source_bytes : in_line;
     size_t done = 0;
 
     for (; done + in_group <= count; done += in_group) {
         for (size_t step = 0; step < in_page; step += in_piece) {
             for (size_t page = 0; page < PAGES; page++) {
                 size_t index = done + page * in_page + step;
-                /* Past the end only where nothing is read: a prefetch of what is not there does nothing. */
-                prefetch(source + (index + in_piece) * source_bytes, in_piece * source_bytes);
+                ferryi_prefetch(source + (index + in_piece) * source_bytes, in_piece * source_bytes);
                 loop(scratch, source + index * source_bytes, in_piece);
-                store_past_cache(target + index * target_bytes, scratch, PIECE);
+                ferryi_store_past_caches(target + index * target_bytes, scratch, in_piece * target_bytes);
             }
         }
     }
@@ -72,12 +50,11 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* Where far less is written than read, there is little to save; an array converted in place is read anyway. */
+/* An array converted in place is read anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes, size_t count)
 {
-    return count >= STREAM_FROM / (source_bytes + target_bytes) && 2 * target_bytes >= source_bytes &&
-           (uintptr_t)target % target_bytes == 0 &&
+    return count >= STREAM_FROM / (source_bytes + target_bytes) && (uintptr_t)target % target_bytes == 0 &&
            is_apart(target, count * target_bytes, source, count * source_bytes);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/fork.h"
+
 static const struct symbol {
     const char *name;
     size_t offset;
@@ -74,12 +76,14 @@ static struct {
     struct ferryi_cuda_driver driver;
     ferry_status status;
     char sentence[512];
+    unsigned forks; /* at that time */
 } loaded = {.once = PTHREAD_ONCE_INIT};
 
 static void
 load_once(void)
 {
     const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
+    loaded.forks = ferryi_fork_count();
     loaded.status = ferryi_cuda_driver_load(name && name[0] ? name : "libcuda.so.1", &loaded.driver);
     if (loaded.status != FERRY_OK)
         snprintf(loaded.sentence, sizeof(loaded.sentence), "%s", ferry_last_error());
@@ -91,6 +95,9 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
         return ferryi_fail(loaded.status, "%s", loaded.sentence);
+    /* CUDA's own rule, told before anybody waits for threads of the driver that are not there. */
+    if (loaded.forks != ferryi_fork_count())
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "use the CUDA driver: it was started in the process that this one was forked from");
     *out = &loaded.driver;
     return FERRY_OK;
 }

@@ -67,6 +67,12 @@ struct ferryi_launch {
     void **arguments;
 };
 
+/* Memory that range_make gave, whole. */
+struct ferryi_range_part {
+    void *memory;
+    size_t bytes;
+};
+
 struct ferryi_device_ops {
     /* -- the device -- */
 
@@ -80,11 +86,17 @@ struct ferryi_device_ops {
 
     /* -- memory -- */
 
-    /* `bytes` > 0 of DEVICE, PINNED or MANAGED memory, aligned to 256 bytes at least, uninitialised. PINNED memory is
-     * host memory that every device of the context may copy from and to. FERRY_ERROR_OUT_OF_MEMORY when short. */
+    /* `bytes` > 0 of DEVICE, PINNED or MANAGED memory, aligned to 256 bytes at least, PINNED memory to FERRYI_DEVICE_PAGE, uninitialised.
+     * PINNED memory is host memory that every device of the context may copy from and to. FERRY_ERROR_OUT_OF_MEMORY when short. */
     ferry_status (*memory_alloc)(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out);
     /* Give back what memory_alloc gave, of the same kind. May wait for the device. NULL does nothing. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
+    /* `bytes` > 0 of DEVICE memory, a multiple of granule_bytes and aligned to them, made of granules: first those of `parts`, in order and with what is in them,
+     * then new ones, uninitialised. The parts are memory that this slot gave, whole, each once, that no queued work uses; on success they are gone, and granules
+     * that were too many go back. No copies. Only with FERRY_CAN_GROW. FERRY_ERROR_OUT_OF_MEMORY when short. */
+    ferry_status (*range_make)(ferryi_device *device, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out);
+    /* Give back what range_make gave, with its bytes, when no queued work uses it. NULL does nothing. */
+    ferry_status (*range_free)(ferryi_device *device, void *memory, size_t bytes);
     /* Page-lock memory of the host that is not registered yet, and undo it. The memory stays the caller's. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
@@ -155,6 +167,7 @@ struct ferryi_device {
     void *default_stream;     /* handle of the default stream: lives as long as the device, is not destroyed */
     void *per_thread_stream;  /* handle that means another stream in each thread, or NULL when there is none */
     struct ferryi_device_properties properties; /* filled at open */
+    size_t granule_bytes;     /* a power of two where there is FERRY_CAN_GROW; else 0 */
     _Atomic uint64_t calls;   /* made through FERRYI_CALL */
     bool default_is_null;     /* a NULL handle means default_stream (CUDA) */
 };
@@ -177,6 +190,7 @@ struct ferryi_device_config {
     size_t emulated_memory_bytes; /* 0: the default */
     uint64_t emulated_latency_ns;
     uint64_t emulated_bytes_per_second; /* 0: unlimited */
+    bool emulated_without_peers;
 };
 
 /*
@@ -199,6 +213,7 @@ void ferryi_device_register(const ferryi_device_kind *kind);
 /* Parse a list such as "emulated:2" or "cuda:0,cuda:1" and open its devices. `spec` NULL: the best CUDA device, else
  * the host device, which is logged. On failure nothing stays open. */
 #define FERRYI_DEVICES_MAX 15
+#define FERRYI_DEVICE_PAGE 4096
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 

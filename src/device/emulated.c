@@ -98,6 +98,8 @@ make_ops(void)
     ops.synchronize = ferryi_emulated_synchronize;
     ops.memory_alloc = ferryi_emulated_memory_alloc;
     ops.memory_free = ferryi_emulated_memory_free;
+    ops.range_make = ferryi_emulated_range_make;
+    ops.range_free = ferryi_emulated_range_free;
     ops.host_register = ferryi_emulated_host_register;
     ops.host_unregister = ferryi_emulated_host_unregister;
     ops.stream_create = ferryi_emulated_stream_create;
@@ -131,7 +133,8 @@ fill_head(ferryi_emulated *emulated, int ordinal)
     head->ops = &emulated->ops;
     head->kind = emulated->scheduler->kind;
     head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_RUN_HOST_BODY |
-                         FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRYI_DEVICE_HOST_VISIBLE;
+                         FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRY_CAN_GROW | FERRYI_DEVICE_HOST_VISIBLE;
+    head->granule_bytes = FERRYI_EMULATED_GRANULE;
     head->properties.native = ordinal;
     head->properties.total_bytes = emulated->limit_bytes;
     snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind, ordinal);
@@ -153,6 +156,10 @@ ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordi
     ferryi_mutex_init(&emulated->mutex);
     ferryi_mutex_init(&emulated->link_mutex);
     fill_head(emulated, ordinal);
+    if (config->emulated_without_peers) {
+        emulated->head.capabilities &= ~(uint64_t)FERRY_CAN_PEER;
+        emulated->ops.copy_peer = ferryi_unsupported_ops.copy_peer;
+    }
     ferry_status status = ferryi_emulated_stream_create(&emulated->head, &emulated->head.default_stream);
     if (status != FERRY_OK)
         goto fail;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/copy_loop.h"
+
 /*
  * Commands: what a queue performs. Copies of every sort are lists of pieces; each piece was checked when it was queued
  * and holds the memory that it touches.
@@ -75,11 +77,20 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
 
 /* -- performing -- */
 
+/* A copy engine writes to its device's memory past the processor's caches; to host memory past them only when there is more than they hold. */
+static enum ferryi_copy_loop
+loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
+{
+    bool past = copy->direction != FERRY_DIRECTION_DOWNLOAD || bytes >= FERRYI_COPY_STREAM_FROM;
+    return past ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
+}
+
 static void
 copy_rows(const struct ferryi_copy_2d *copy)
 {
     if (copy->target_pitch == copy->row_bytes && copy->source_pitch == copy->row_bytes) {
-        memcpy(copy->target, copy->source, copy->rows * copy->row_bytes);
+        size_t bytes = copy->rows * copy->row_bytes;
+        ferryi_copy_bytes(loop_of(copy, bytes), copy->target, copy->source, bytes);
         return;
     }
     for (size_t row = 0; row < copy->rows; row++)

@@ -4,14 +4,18 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <ferry/buffer.h>
 
+#include "src/base/fork.h"
+
 #define ALIGN   256
-#define GARBAGE 0xCD /* what fresh memory is filled with, so that whoever expects zeros finds out */
 
 /* Pinned, managed and registered memory of the process: every device may use it. */
 static struct ferryi_ranges host_ranges = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct ferryi_fork_part host_memory = {.mutex = &host_ranges.mutex};
+FERRYI_AT_FORK(host_memory)
 
 /* -- lists of ranges -- */
 
@@ -63,6 +67,16 @@ make_room(struct ferryi_ranges *ranges)
     return true;
 }
 
+static void
+insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range)
+{
+    memmove(&ranges->items[index + 1], &ranges->items[index], (ranges->count - index) * sizeof(ranges->items[0]));
+    ranges->items[index] = range;
+    ranges->count++;
+    if (range->origin != FERRYI_RANGE_REGISTERED)
+        ranges->bytes += range->bytes;
+}
+
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
 /* Put the range into the list when it overlaps none and `limit` bytes of allocated memory are not passed. */
@@ -81,10 +95,7 @@ add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit
     } else if (!make_room(ranges)) {
         result = NO_ROOM;
     } else {
-        memmove(&ranges->items[index + 1], &ranges->items[index], (ranges->count - index) * sizeof(ranges->items[0]));
-        ranges->items[index] = range;
-        ranges->count++;
-        ranges->bytes += counted;
+        insert_at(ranges, index, range);
     }
     ferryi_mutex_unlock(&ranges->mutex);
     return result;
@@ -127,12 +138,63 @@ remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_
     return found;
 }
 
+/* Index of the range that a part is, whole, and that no queued work uses; else the count. The mutex is held. */
+static size_t
+index_of_part(const struct ferryi_ranges *ranges, const struct ferryi_range_part *part)
+{
+    size_t index = upper_bound(ranges, part->memory);
+    if (index == 0 || !ranges->items)
+        return ranges->count;
+    const struct ferryi_range *range = ranges->items[index - 1];
+    bool whole = range->mapped && range->start == part->memory && range->bytes == part->bytes;
+    return whole && atomic_load(&range->holders) == 1 ? index - 1 : ranges->count;
+}
+
+static ferry_status
+check_parts(const struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count, size_t *out_bytes)
+{
+    *out_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (index_of_part(ranges, &parts[i]) == ranges->count)
+            return ferryi_fail(FERRY_ERROR_DEVICE, "%p of %zu bytes is no memory made of granules, or queued work still uses it", parts[i].memory,
+                               parts[i].bytes);
+        *out_bytes += parts[i].bytes;
+    }
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_ranges_replace(struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count, struct ferryi_range *made, size_t limit,
+                      struct ferryi_range **gone)
+{
+    size_t bytes, wanted = made ? made->bytes : 0;
+    ferryi_mutex_lock(&ranges->mutex);
+    ferry_status status = check_parts(ranges, parts, count, &bytes);
+    size_t left = status == FERRY_OK ? ranges->bytes - bytes : 0;
+    if (status == FERRY_OK && (wanted > limit || left > limit - wanted))
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "emulated out of memory: %zu of %zu bytes are free", limit - left, limit);
+    if (status == FERRY_OK && made && !make_room(ranges))
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to remember it");
+    if (status == FERRY_OK && made)
+        insert_at(ranges, upper_bound(ranges, made->start), made);
+    for (size_t i = 0; status == FERRY_OK && i < count; i++) {
+        size_t index = index_of_part(ranges, &parts[i]);
+        assert(ranges->items && index < ranges->count);
+        gone[i] = ranges->items[index];
+        remove_at(ranges, index);
+    }
+    ferryi_mutex_unlock(&ranges->mutex);
+    return status;
+}
+
 void
 ferryi_range_release(struct ferryi_range *range)
 {
     if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
         return;
-    if (range->origin != FERRYI_RANGE_REGISTERED)
+    if (range->mapped && range->bytes > 0)
+        munmap(range->start, range->bytes);
+    else if (!range->mapped && range->origin != FERRYI_RANGE_REGISTERED)
         free(range->start);
     free(range);
 }
@@ -249,15 +311,17 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
                            bytes, device->kind, device->properties.native, (int)kind);
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
+    /* Whole pages lie on pages, as a driver's do: direct transfers of files want that. */
+    size_t align = kind == FERRY_MEMORY_PINNED ? FERRYI_DEVICE_PAGE : bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;
     /* Asked before the system is: it might grant more than there is. The list decides. */
-    if (bytes > limit || used_bytes(ranges) > limit - bytes || !ferryi_round_up(bytes, ALIGN, &padded))
+    if (bytes > limit || used_bytes(ranges) > limit - bytes || !ferryi_round_up(bytes, align, &padded))
         goto fail;
-    memory = aligned_alloc(ALIGN, padded);
+    memory = aligned_alloc(align, padded);
     if (!memory)
         goto fail;
-    memset(memory, GARBAGE, bytes);
+    memset(memory, FERRYI_EMULATED_GARBAGE, bytes);
     range = create_range(memory, bytes, origin);
     if (!range || add_range(ranges, range, limit) != ADDED)
         goto fail;

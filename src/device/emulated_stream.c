@@ -164,7 +164,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device", call, device->kind,
                            device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    ferryi_emulated_queue *queue = stream->alive ? hold_queue(stream->queue) : NULL;
+    /* The stream holds its queue as well: what was held in a call before was not the last. */
+    ferryi_emulated_queue *queue = stream->alive ? hold_queue(stream->queue) : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
     if (!queue)
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call, device->kind,
@@ -321,7 +322,7 @@ all_moments(ferryi_emulated *emulated, size_t *out_count)
     ferryi_mutex_lock(&emulated->mutex);
     for (ferryi_emulated_queue *queue = emulated->queues; queue; queue = queue->next)
         count++;
-    struct moment *moments = calloc(count, sizeof(*moments));
+    struct moment *moments = calloc(count + 1, sizeof(*moments));
     *out_count = moments ? count : 0;
     size_t i = 0;
     for (ferryi_emulated_queue *queue = emulated->queues; queue && moments; queue = queue->next)
@@ -338,8 +339,10 @@ ferryi_emulated_synchronize(ferryi_device *device)
     if (!moments)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "synchronize on %s:%d: no memory for the list of streams",
                            device->kind, device->properties.native);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        assert(moments[i].queue);
         moments[i].queue->scheduler->wait(moments[i].queue, moments[i].number);
+    }
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count; i++) {
         if (status == FERRY_OK)

@@ -10,7 +10,7 @@
  * threads, and everything it is asked to do is done when the call returns; so every event has happened.
  */
 
-#define ALIGN 256
+#define ALIGN FERRYI_DEVICE_PAGE
 
 struct host_device {
     ferryi_device head;

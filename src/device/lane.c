@@ -23,6 +23,7 @@ ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
     order->log = log;
     order->internal_reserve = 3;
     ferryi_mutex_init(&order->mutex);
+    ferryi_mutex_init(&order->join_mutex);
     return FERRY_OK;
 }
 
@@ -64,6 +65,7 @@ ferryi_order_clear(ferryi_order *order)
         lane_free(lane);
         order->lanes[number] = NULL;
     }
+    ferryi_mutex_destroy(&order->join_mutex);
     ferryi_mutex_destroy(&order->mutex);
 }
 
@@ -144,6 +146,8 @@ lane_set_up(ferryi_lane *lane, void *native, bool internal, bool owned)
     atomic_store(&lane->internal, internal);
     lane->owned = owned;
     atomic_fetch_add(&lane->generation, 1);
+    /* Who waited for the closing event is ordered behind all stamps of the former life, and none of this one. */
+    raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
     atomic_store(&lane->retired, false);
 }
 
@@ -234,25 +238,20 @@ settle(ferryi_lane *lane, const char *what)
 static ferry_status
 join_lane(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
 {
-    ferryi_mutex_lock(&order->mutex);
-    ferryi_lane *join = order->joins[place];
-    ferryi_mutex_unlock(&order->mutex);
+    ferry_status status = FERRY_OK;
+    ferryi_lane *join = atomic_load(&order->joins[place]);
     if (!join) {
-        ferry_status status = ferryi_lane_open(order, device, place, NULL, true, &join);
-        if (status != FERRY_OK)
-            return status;
-        ferryi_mutex_lock(&order->mutex);
-        ferryi_lane *other = order->joins[place];
-        if (!other)
-            order->joins[place] = join;
-        ferryi_mutex_unlock(&order->mutex);
-        if (other) {
-            ferryi_lane_retire(join);
-            join = other;
-        }
+        ferryi_mutex_lock(&order->join_mutex);
+        join = atomic_load(&order->joins[place]);
+        if (!join)
+            status = ferryi_lane_open(order, device, place, NULL, true, &join);
+        if (status == FERRY_OK)
+            atomic_store(&order->joins[place], join);
+        ferryi_mutex_unlock(&order->join_mutex);
     }
-    *out = join;
-    return FERRY_OK;
+    if (status == FERRY_OK)
+        *out = join;
+    return status;
 }
 
 static ferry_status
@@ -330,6 +329,9 @@ event_after(ferryi_lane *lane, uint64_t tick, struct ferryi_lane_event *out)
             status = record_event(lane, &found);
     }
     *out = found ? *found : (struct ferryi_lane_event){0};
+    /* The closing event covers also what was stamped while it was being recorded: nothing was queued behind it. */
+    if (found && found->number <= tick)
+        out->number = tick + 1;
     ferryi_mutex_unlock(&lane->mutex);
     return status;
 }

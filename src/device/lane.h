@@ -88,8 +88,9 @@ struct ferryi_lane {
 struct ferryi_order {
     _Atomic uint64_t done[FERRYI_LANES]; /* events of each lane known to have happened */
     ferryi_lane *lanes[FERRYI_LANES];    /* by number; NULL until first handed out */
-    ferryi_lane *joins[FERRYI_DEVICES_MAX + 1]; /* by place; made at first need */
+    _Atomic(ferryi_lane *) joins[FERRYI_DEVICES_MAX + 1]; /* by place; made at first need */
     ferryi_mutex mutex;
+    ferryi_mutex join_mutex;                    /* held while a join lane is opened: a second one would take another lane's number */
     int internal_reserve; /* numbers kept for internal lanes not opened yet: three a device */
     const struct ferryi_log *log;
 };

@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "src/base/fork.h"
+
 /*
  * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`, joined by commas. For kinds
  * that are made up the number says how many devices; for the others it says which one. This is the only file that names
@@ -14,6 +16,8 @@
 #define KINDS_MAX 16
 
 static ferryi_mutex kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct ferryi_fork_part registering = {.mutex = &kinds_mutex};
+FERRYI_AT_FORK(registering)
 static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind, &ferryi_cuda_kind};
 static size_t kind_count = 3;
 

@@ -20,6 +20,7 @@ struct ferry_stream {
     ferryi_mutex mutex;  /* failure */
     ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
     char *failure_text;
+    ferry_context *former; /* of a destroyed one that a checked run keeps: then there is no `context` */
 };
 
 static inline ferryi_lane *
@@ -36,6 +37,9 @@ ferryi_stream_context(const ferry_stream *stream)
 
 /* Fails for NULL, and for a stream that outlived its context. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
+
+/* The sentence and status for a stream that is not of the context it is used with. */
+ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
 /* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);

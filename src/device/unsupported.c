@@ -23,6 +23,9 @@ UNSUPPORTED(memory_info, ferryi_device *device, size_t *out_free UNUSED, size_t 
 UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED, void **out UNUSED)
 UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
+UNSUPPORTED(range_make, ferryi_device *device, const struct ferryi_range_part *parts UNUSED, size_t count UNUSED, size_t bytes UNUSED,
+            void **out UNUSED)
+UNSUPPORTED(range_free, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory UNUSED)
 UNSUPPORTED(stream_create, ferryi_device *device, void **out UNUSED)
@@ -67,6 +70,8 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(range_make),
+    SLOT(range_free),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),

@@ -15,6 +15,8 @@
  *
  * It holds no reference to buffers or streams, whose last release may need the driver, which a body's thread may not
  * call. Buffers are reached through their links (bodies.h), a stream is looked up: who is gone by then has nothing left to lose.
+ *
+ * A call knows those whose writes it reads. The device runs them first, so that their status is known when its own turn comes.
  */
 
 /* A range that the launch uses. */
@@ -22,10 +24,12 @@ struct use {
     struct ferryi_bodies *bodies; /* with a pending body counted, if it writes */
     size_t begin, end;
     uint8_t access;
+    struct ferryi_body_write write;
 };
 
 struct ferryi_host_call {
     atomic_int parties;
+    atomic_int references; /* of the two parties together, and of each call that waits for what this one writes */
     ferry_context *context; /* waits for all its work before it ends */
     ferry_host_body *body;
     void *user;
@@ -36,6 +40,8 @@ struct ferryi_host_call {
     ferry_status status;
     struct use *uses;
     size_t use_count;
+    struct ferryi_host_call **inputs; /* calls that write what this one reads, queued before it; counted */
+    size_t input_count, input_room;
     char *name; /* of the kernel */
     struct ferry_call call;
     char text[FERRYI_CALL_TEXT_BYTES];
@@ -114,6 +120,35 @@ copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct 
     return FERRY_OK;
 }
 
+static void
+note_input(void *body, void *user)
+{
+    struct ferryi_host_call *call = user, *input = body;
+    if (call->input_count == call->input_room) {
+        size_t room = call->input_room ? 2 * call->input_room : 4;
+        struct ferryi_host_call **grown = realloc(call->inputs, room * sizeof(*grown));
+        if (!grown) {
+            call->status = FERRY_ERROR_OUT_OF_MEMORY;
+            return;
+        }
+        call->inputs = grown;
+        call->input_room = room;
+    }
+    atomic_fetch_add(&input->references, 1);
+    call->inputs[call->input_count++] = input;
+}
+
+static ferry_status
+follow_inputs(struct ferryi_host_call *call, const struct use *use)
+{
+    if (use->access == FERRY_OVERWRITE)
+        return FERRY_OK;
+    ferry_status status = ferryi_bodies_inputs(use->bodies, use->begin, use->end, note_input, call);
+    if (call->status != FERRY_OK)
+        return ferryi_fail(call->status, "no memory to follow the kernels that write its input");
+    return status;
+}
+
 static ferry_status
 follow_stores(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
 {
@@ -125,16 +160,39 @@ follow_stores(const struct ferryi_launch_plan *plan, struct ferryi_host_call *ca
         if (status != FERRY_OK)
             return status;
         call->use_count++;
+        status = follow_inputs(call, use);
+        if (status != FERRY_OK)
+            return status;
+        use->write = (struct ferryi_body_write){.begin = use->begin, .end = use->end, .body = call};
+        if (use->access != FERRY_READ)
+            ferryi_bodies_expect(use->bodies, &use->write);
     }
     return FERRY_OK;
 }
 
 static void
-call_free(struct ferryi_host_call *call)
+release(struct ferryi_host_call *call)
 {
-    for (size_t i = 0; i < call->use_count; i++)
-        ferryi_bodies_remove(call->uses[i].bodies, call->uses[i].access != FERRY_READ);
-    free(call);
+    if (atomic_fetch_sub(&call->references, 1) == 1)
+        free(call);
+}
+
+/* What it writes comes to be lost when its status says so, with the text; then nothing follows it any more. */
+static void
+call_end(struct ferryi_host_call *call, const char *text)
+{
+    for (size_t i = 0; i < call->use_count; i++) {
+        struct use *use = &call->uses[i];
+        if (use->access != FERRY_READ)
+            ferryi_bodies_settle(use->bodies, call, call->place, text ? call->status : FERRY_OK, text);
+        ferryi_bodies_remove(use->bodies, use->access != FERRY_READ);
+    }
+    for (size_t i = 0; i < call->input_count; i++)
+        release(call->inputs[i]);
+    free(call->inputs);
+    call->inputs = NULL;
+    call->input_count = 0;
+    release(call);
 }
 
 ferry_status
@@ -149,15 +207,16 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
                                       .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
                                       .generation = plan->lane->generation, .place = plan->lane->place};
     atomic_init(&call->parties, 2);
+    atomic_init(&call->references, 1);
     call->uses = (struct use *)(void *)(block + l.uses);
-    call->name = strcpy(block + l.name, plan->kernel->name);
+    call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
     call->call = (struct ferry_call){.grid = plan->grid, .count = plan->count, .text = call->text,
                                      .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
     ferry_status status = copy_arguments(plan, block, &l);
     if (status == FERRY_OK)
         status = follow_stores(plan, call);
     if (status != FERRY_OK) {
-        call_free(call);
+        call_end(call, NULL);
         return status;
     }
     *out = call;
@@ -166,37 +225,25 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
 
 /* -- the end --------------------------------------------------------------------------------------- */
 
+static const char *
+why(const struct ferryi_host_call *call)
+{
+    return call->text[0] ? call->text : ferry_status_name(call->status);
+}
+
 /* What an earlier failure took from the input. */
 static ferry_status
-check_input(struct ferryi_host_call *call)
+check_inputs(struct ferryi_host_call *call)
 {
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < call->use_count && status == FERRY_OK; i++) {
-        const struct use *use = &call->uses[i];
-        if (use->access != FERRY_OVERWRITE)
-            status = ferryi_bodies_input(use->bodies, use->begin, use->end, call->text, sizeof(call->text));
+    for (size_t i = 0; i < call->input_count; i++) {
+        const struct ferryi_host_call *input = call->inputs[i];
+        if (input->status == FERRY_OK)
+            continue;
+        /* A long chain is told as far as there is room. */
+        snprintf(call->text, sizeof(call->text), "its input was lost: run the host body of kernel \"%.60s\": %.380s", input->name, why(input));
+        return input->status;
     }
-    return status;
-}
-
-static void
-lose_written(struct ferryi_host_call *call, const char *text)
-{
-    for (size_t i = 0; i < call->use_count; i++) {
-        const struct use *use = &call->uses[i];
-        if (use->access != FERRY_READ)
-            ferryi_bodies_lose(use->bodies, call->place, use->begin, use->end, call->status, text);
-    }
-}
-
-static void
-regain_overwritten(struct ferryi_host_call *call)
-{
-    for (size_t i = 0; i < call->use_count; i++) {
-        const struct use *use = &call->uses[i];
-        if (use->access == FERRY_OVERWRITE)
-            ferryi_bodies_regain(use->bodies, call->place, use->begin, use->end);
-    }
+    return FERRY_OK;
 }
 
 static void
@@ -217,23 +264,21 @@ let_go(struct ferryi_host_call *call)
 {
     if (atomic_fetch_sub(&call->parties, 1) != 1)
         return;
-    if (call->status != FERRY_OK) {
-        char text[FERRYI_CALL_TEXT_BYTES + 256];
-        snprintf(text, sizeof(text), "run the host body of kernel \"%s\": %s", call->name,
-                 call->text[0] ? call->text : ferry_status_name(call->status));
-        lose_written(call, text);
-        tell_stream(call, text);
-    } else {
-        regain_overwritten(call);
+    if (call->status == FERRY_OK) {
+        call_end(call, NULL);
+        return;
     }
-    call_free(call);
+    char text[FERRYI_CALL_TEXT_BYTES + 256];
+    snprintf(text, sizeof(text), "run the host body of kernel \"%s\": %s", call->name, why(call));
+    tell_stream(call, text);
+    call_end(call, text);
 }
 
 static void
 run_body(void *user)
 {
     struct ferryi_host_call *call = user;
-    call->status = check_input(call);
+    call->status = check_inputs(call);
     if (call->status == FERRY_OK)
         call->status = call->body(&call->call, call->user);
     let_go(call);
@@ -244,8 +289,16 @@ ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane)
 {
     ferry_status status = FERRYI_CALL(lane->device, host_call, lane->native, run_body, call);
     if (status != FERRY_OK)
-        call_free(call);
+        call_end(call, NULL);
     return status;
+}
+
+void
+ferryi_host_call_commit(struct ferryi_host_call *call)
+{
+    for (size_t i = 0; i < call->use_count; i++)
+        if (call->uses[i].access == FERRY_OVERWRITE)
+            ferryi_bodies_take_over(call->uses[i].bodies, call, call->uses[i].begin, call->uses[i].end);
 }
 
 void

@@ -4,16 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
+#include "src/base/guarded.h"
 #include "src/kernel/nvrtc.h"
 
 static ferryi_mutex list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct ferryi_fork_part listing = {.mutex = &list_mutex};
+FERRYI_AT_FORK(listing)
 static ferry_kernel *all_kernels;
 
 /* -- the copy of the description ------------------------------------------------------------------- */
 
 static void
-kernel_free(ferry_kernel *kernel)
+release(void *header)
 {
+    ferry_kernel *kernel = header;
     while (kernel->binaries) {
         struct ferryi_kernel_binary *binary = kernel->binaries;
         kernel->binaries = binary->next;
@@ -31,6 +36,15 @@ kernel_free(ferry_kernel *kernel)
     if (kernel->context)
         ferryi_context_release(kernel->context);
     free(kernel);
+}
+
+static void
+kernel_free(ferry_kernel *kernel)
+{
+    if (kernel->context->debug)
+        ferryi_bury(kernel, release);
+    else
+        release(kernel);
 }
 
 static bool
@@ -321,7 +335,9 @@ ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, f
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a kernel: %s is NULL", context ? "out" : "the context");
-    ferry_status status = ferryi_kernel_check_source(source, "create kernel");
+    ferry_status status = ferryi_context_check_open(context, "create a kernel");
+    if (status == FERRY_OK)
+        status = ferryi_kernel_check_source(source, "create kernel");
     if (status != FERRY_OK)
         return status;
     if (!source->cuda_source && !source->image && !source->host_body)
@@ -360,6 +376,12 @@ ferry_kernel_destroy(ferry_kernel **kernel)
     ferry_kernel *gone = *kernel;
     ferry_context *context = gone->context;
     *kernel = NULL;
+    if (context->inherited)
+        return;
+    if (atomic_load(&gone->dead)) {
+        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy kernel \"%s\": it was destroyed before", gone->name);
+        return;
+    }
     /* The context's shell must outlive the walk. */
     ferryi_context_retain(context);
     ferryi_mutex_lock(&list_mutex);

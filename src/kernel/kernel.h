@@ -48,7 +48,7 @@ struct ferry_kernel {
     ferryi_mutex mutex;
     struct ferryi_kernel_binary *binaries;                              /* under the mutex */
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1]; /* by place; set once */
-    bool dead;                                                          /* destroyed; under the list's mutex */
+    atomic_bool dead;                                                   /* destroyed; set under the list's mutex */
     struct ferry_kernel *next, *prev;                                   /* all kernels of the process */
 };
 

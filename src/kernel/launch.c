@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/guard.h"
 
 /* Launches with more arguments than these ask malloc for room. */
 #define FEW_ARGUMENTS 12
@@ -25,9 +26,24 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
                        element_name(argument->element), element_name(kernel->parameters[i].element));
 }
 
+/* In a checked run: a pointer from a host scope, passed as a value to a device that cannot reach the host's memory. */
 static ferry_status
-check_value(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
+refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
+    char name[64];
+    void *value;
+    memcpy(&value, argument->value.bytes, sizeof(value));
+    if (!ferryi_guard_names(value, name, sizeof(name)))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is %p, an address of buffer \"%s\" on the host; pass the buffer",
+                       kernel->name, i, value, name);
+}
+
+static ferry_status
+check_value(const struct ferryi_launch_plan *plan, size_t i)
+{
+    const ferry_kernel *kernel = plan->kernel;
+    const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (!argument->is_value)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a buffer, and the parameter a value",
@@ -37,6 +53,11 @@ check_value(const ferry_kernel *kernel, size_t i, const ferry_argument *argument
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
                            kernel->name, i, argument->bytes, argument->align,
                            argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
+    if (kernel->context->debug && !(kernel->context->coherent >> plan->lane->place & 1) && argument->bytes == sizeof(void *)) {
+        ferry_status status = refuse_host_address(kernel, i, argument);
+        if (status != FERRY_OK)
+            return status;
+    }
     if (!parameter->element)
         return FERRY_OK;
     if (!ferryi_same_element(parameter->element, argument->element) || argument->bytes != parameter->element->bytes)
@@ -84,7 +105,7 @@ check_arguments(struct ferryi_launch_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         plan->index[i] = SIZE_MAX;
         bool is_array = plan->kernel->parameters[i].access != 0;
-        ferry_status status = is_array ? check_array(plan, i) : check_value(plan->kernel, i, &plan->arguments[i]);
+        ferry_status status = is_array ? check_array(plan, i) : check_value(plan, i);
         if (status != FERRY_OK)
             return status;
     }
@@ -153,6 +174,10 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
     if (status == FERRY_OK && call)
         status = ferryi_host_call_queue(call, plan->lane);
     if (status == FERRY_OK) {
+        if (call)
+            ferryi_host_call_commit(call);
+        for (size_t i = 0; i < plan->merged_count; i++)
+            plan->merged[i].is_body = call != NULL;
         close_accesses(plan, FERRYI_CLOSE_COMMIT);
         if (call)
             ferryi_host_call_committed(call);
@@ -233,6 +258,8 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
 {
     if (!kernel)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch a kernel: it is NULL");
+    if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed", kernel->name);
     ferryi_lane *lane;
     ferry_status status = ferryi_context_lane(kernel->context, stream, "launch a kernel", &lane);
     if (status != FERRY_OK)

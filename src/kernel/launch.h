@@ -37,6 +37,8 @@ struct ferryi_host_call;
 ferry_status ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_call **out);
 /* Queue it on the plan's lane. After a failure it was not queued, and is gone. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane);
+/* What the launch writes is about to be committed. */
+void ferryi_host_call_commit(struct ferryi_host_call *call);
 /* What the launch writes was committed: from now on a failure takes it back. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
+
 /* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist since NVRTC 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
@@ -41,6 +43,8 @@ struct nvrtc {
 };
 
 static ferryi_mutex loaded_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct ferryi_fork_part loading = {.mutex = &loaded_mutex};
+FERRYI_AT_FORK(loading)
 static struct nvrtc *loaded;
 
 /* -- loading --------------------------------------------------------------------------------------- */

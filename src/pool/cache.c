@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
 #include "src/pool/magazine.h"
 
 struct ferryi_cache ferryi_no_cache;
-struct ferryi_magazine ferryi_no_magazine;
+struct ferryi_magazine ferryi_no_magazine = {
+    .top = ferryi_no_magazine.entries, .end = ferryi_no_magazine.entries, .entries = {{.stamp = FERRYI_MAGAZINE_BOTTOM}}};
 bool ferryi_caches_are_lockless;
 
 #define NO_CACHE &ferryi_no_cache
@@ -44,7 +46,7 @@ ferryi_caches_lock_out(ferry_pool *pool)
     const struct ferryi_cache *own = ferryi_cache_find(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next) {
         struct ferryi_cache *cache = FERRYI_CACHE_OF(link);
-        atomic_exchange(&cache->wanted, true);
+        atomic_exchange(&cache->open, NULL);
         others |= cache != own;
     }
     if (others && ferryi_caches_are_lockless)
@@ -58,7 +60,7 @@ void
 ferryi_caches_let_in(ferry_pool *pool)
 {
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
-        atomic_store(&FERRYI_CACHE_OF(link)->wanted, false);
+        atomic_store(&FERRYI_CACHE_OF(link)->open, pool);
 }
 
 /* -- the end of a thread or of a pool --------------------------------------------------------------- */
@@ -98,11 +100,27 @@ ferryi_caches_detach(ferry_pool *pool)
     while (!ferryi_link_is_alone(&pool->caches)) {
         struct ferryi_cache *cache = FERRYI_CACHE_OF(pool->caches.next);
         ferryi_link_remove(&cache->in_pool);
+        atomic_store(&cache->open, NULL);
         atomic_store(&cache->pool, NULL);
     }
     ferryi_mutex_unlock(&pool->mutex);
     ferryi_mutex_unlock(&registry);
 }
+
+/* -- a fork ----------------------------------------------------------------------------------------- */
+
+/* The pools belong to the parent, and so does what this thread has of them. Its memory is given up. */
+static void
+forget_caches(bool in_child)
+{
+    if (!in_child || ferryi_thread_caches == &no_caches)
+        return;
+    ferryi_thread_caches = &no_caches;
+    (void)pthread_setspecific(key, NULL);
+}
+
+static struct ferryi_fork_part caching = {.mutex = &registry, .after = forget_caches};
+FERRYI_AT_FORK(caching)
 
 /* -- making ----------------------------------------------------------------------------------------- */
 
@@ -166,6 +184,7 @@ cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_link_init(&cache->in_pool);
     ferryi_link_append(&pool->caches, &cache->in_pool);
+    atomic_store(&cache->open, pool);
     ferryi_mutex_unlock(&pool->mutex);
     return cache;
 }
@@ -173,7 +192,7 @@ cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
 struct ferryi_cache *
 ferryi_cache_make(ferry_pool *pool)
 {
-    struct ferryi_thread_caches *caches = caches_of_thread();
+    struct ferryi_thread_caches *caches = pool->config.allocation_log ? NULL : caches_of_thread();
     if (!caches)
         return NULL;
     struct ferryi_cache *cache = ferryi_cache_find(pool);

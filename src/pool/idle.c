@@ -1,52 +1,125 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 
+#include "src/pool/size_tree.h"
 #include "src/pool/slab.h"
 
-#define LOOK 8 /* idle blocks looked at from each end of a list */
+#define LOOK 8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
 
-/* Blocks of a class are all of one size; among the exact ones, a block may be as much larger as a class would make it. */
+/* -- lists ------------------------------------------------------------------------------------------ */
+
 static bool
-fits(size_t block_bytes, size_t need)
+is_large(const ferry_block *block)
 {
-    return block_bytes >= need && block_bytes - need <= need / 8;
+    return block->slab->large;
 }
 
-/* The first of a few blocks, from one end, that the request can have without waiting; `any`: also with waiting. */
+/* Blocks of a class are all of one size, and a large block may be as much larger than it need be as a class may. */
+static bool
+fits(const ferry_block *block, const struct ferryi_pool_request *request)
+{
+    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    return block->bytes == request->need || (any && block->bytes >= request->least && block->bytes - request->least <= request->least / 8);
+}
+
+static struct ferryi_pool_class *
+class_of(ferry_pool *pool, const ferry_block *block)
+{
+    return &pool->classes[block->bytes > FERRYI_POOL_LARGEST ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes)];
+}
+
+void
+ferryi_block_list(ferry_pool *pool, ferry_block *block)
+{
+    struct ferryi_pool_class *class = class_of(pool, block);
+    if (block->stamp == 0 && atomic_load(&block->slab->leaving)) {
+        ferryi_piece_free(pool, block);
+        return;
+    }
+    block->state = FERRYI_BLOCK_IDLE;
+    if (block->stamp == 0 && is_large(block)) {
+        block->in_sizes.rank = ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
+        ferryi_size_tree_insert(&pool->large, block);
+    } else {
+        ferryi_link_append(block->stamp == 0 ? &class->ready : &class->pending, &block->in_idle);
+    }
+}
+
+void
+ferryi_block_unlist(ferry_pool *pool, ferry_block *block)
+{
+    assert(block->state == FERRYI_BLOCK_IDLE);
+    if (block->stamp == 0 && is_large(block))
+        ferryi_size_tree_remove(&pool->large, block);
+    else
+        ferryi_link_remove(&block->in_idle);
+}
+
+void
+ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
+{
+    struct ferryi_link *next, *link = class->pending.next;
+    for (unsigned in_vain = 0; link != &class->pending && in_vain < LOOK; link = next) {
+        ferry_block *block = FERRYI_BLOCK_OF(link);
+        next = link->next;
+        if (!ferryi_stamp_is_done(pool->config.order, block->stamp)) {
+            in_vain++;
+            continue;
+        }
+        ferryi_link_remove(link);
+        block->stamp = 0;
+        ferryi_block_list(pool, block);
+    }
+}
+
+/* -- finding ---------------------------------------------------------------------------------------- */
+
+/* The first of a few pending blocks, from one end, that the request can have without waiting; `any`: also with waiting. */
 static ferry_block *
 look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any, const struct ferryi_pool_request *request)
 {
     const struct ferryi_link *link = newest ? list->prev : list->next;
-    for (unsigned i = 0; i < LOOK && link != list; i++, link = newest ? link->prev : link->next) {
+    for (unsigned i = 0; i < LOOK && link != list; link = newest ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
-        if (fits(block->bytes, request->need) && (any || ferryi_stamp_is_ordered(pool->config.order, request->lane, block->stamp)))
+        if (!fits(block, request) || atomic_load(&block->slab->leaving))
+            continue;
+        if (any || ferryi_stamp_is_ordered(pool->config.order, request->lane, block->stamp))
             return block;
+        i++;
     }
     return NULL;
 }
 
-/* An idle block becomes moving. */
-static ferry_block *
-pick(ferry_pool *pool, ferry_block *block)
+ferry_block *
+ferryi_block_pick(ferry_pool *pool, ferry_block *block)
 {
-    struct ferryi_slab *slab = block->slab;
-
-    assert(block->state == FERRYI_BLOCK_IDLE);
-    ferryi_link_remove(&block->in_idle);
+    ferryi_block_unlist(pool, block);
     block->state = FERRYI_BLOCK_MOVING;
-    if (slab->live++ == 0)
-        ferryi_slab_begin_use(slab);
-    pool->classes[slab->list].cached--;
+    ferryi_slab_begin_use(block->slab, block);
     pool->cached_bytes -= block->bytes;
     return block;
 }
 
 static ferry_block *
-find_ordered(const ferry_pool *pool, const struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
+find_ready(ferry_pool *pool, const struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
 {
-    /* Of the done ones the newest may still be in a cache; of the pending ones the oldest are likeliest done, the newest likeliest on the same lane. */
-    ferry_block *block = look(pool, &class->ready, true, false, request);
+    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+        return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
+    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    ferry_block *block = ferryi_size_tree_find(pool->large, any ? request->least : request->need);
+    return block && fits(block, request) ? block : NULL;
+}
+
+static ferry_block *
+find_ordered(ferry_pool *pool, struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
+{
+    ferry_block *block = find_ready(pool, class, request);
+    if (block)
+        return block;
+    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same lane. */
+    ferryi_class_promote(pool, class);
+    block = find_ready(pool, class, request);
     if (!block)
         block = look(pool, &class->pending, false, false, request);
     if (!block)
@@ -59,22 +132,20 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 {
     struct ferryi_pool_class *class = &pool->classes[request->list];
 
-    request->recycled = true;
     *out_ordered = true;
     ferry_block *block = find_ordered(pool, class, request);
     if (block)
-        return pick(pool, block);
-    if (!ferryi_link_is_alone(&class->room)) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(class->room.next, in_room);
-        if (fits(slab->block_bytes, request->need)) {
-            request->recycled = false;
-            return ferryi_slab_carve(pool, slab);
-        }
-    }
+        return ferryi_block_pick(pool, block);
+    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+        block = ferryi_piece_carve(pool, request->need, request->carve_align);
+    if (block)
+        return block;
     *out_ordered = false;
     block = request->lane ? look(pool, &class->pending, false, true, request) : NULL;
-    return block ? pick(pool, block) : NULL;
+    return block ? ferryi_block_pick(pool, block) : NULL;
 }
+
+/* -- states ----------------------------------------------------------------------------------------- */
 
 void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit)
@@ -85,7 +156,10 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->lane_number = request->lane ? (uint16_t)request->lane->number : 0;
-    block->list = request->padded || !block->pointer ? FERRYI_POOL_NO_LIST : (uint16_t)request->list;
+    /* Its class is the one that a take of as many bytes looks into; above the high-water mark it comes back to where it is given up. */
+    bool listed = !request->padded && block->bytes == request->need && block->pointer && !ferryi_pool_is_above_high_water(pool) &&
+                  !atomic_load(&block->slab->leaving);
+    block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_stamp_is_done(pool->config.order, block->stamp))
         block->stamp = 0;
 
@@ -109,7 +183,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
-    block->label = NULL;
+    atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     pool->gives++;
     pool->live_blocks--;
     pool->live_bytes -= (int64_t)block->bytes;
@@ -132,17 +206,14 @@ void
 ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since)
 {
     struct ferryi_slab *slab = block->slab;
-    struct ferryi_pool_class *class = &pool->classes[slab->list];
 
     assert(block->state == FERRYI_BLOCK_MOVING);
-    if (ferryi_stamp_is_done(pool->config.order, stamp))
-        stamp = 0;
-    block->stamp = stamp;
-    block->state = FERRYI_BLOCK_IDLE;
-    ferryi_link_append(stamp == 0 ? &class->ready : &class->pending, &block->in_idle);
+    block->stamp = ferryi_stamp_is_done(pool->config.order, stamp) ? 0 : stamp;
+    block->list = FERRYI_POOL_NO_LIST;
     slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
+    slab->live_bytes -= block->bytes;
     if (--slab->live == 0)
         append_empty(pool, slab);
-    class->cached++;
     pool->cached_bytes += block->bytes;
+    ferryi_block_list(pool, block);
 }

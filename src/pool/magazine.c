@@ -35,12 +35,12 @@ count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
 static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
-    size_t count = magazine->count;
-    for (size_t i = 0; i < count; i++)
+    uint32_t count = (uint32_t)(magazine->top - magazine->entries);
+    for (uint32_t i = 1; i <= count; i++)
         put_entry(pool, &magazine->entries[i]);
-    if (count > 0)
-        magazine->count = 0;
-    return (uint32_t)count;
+    if (count > 0) /* the one that nobody has is nobody's to write */
+        magazine->top = magazine->entries;
+    return count;
 }
 
 /* An empty magazine waits for another class. */
@@ -120,7 +120,21 @@ ferryi_magazines_empty(ferry_pool *pool)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Threads that give what others take would be robbed again and again: what was too little for a magazine is made up for with new memory first. */
+void
+ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
+{
+    struct ferryi_cache *cache = ferryi_cache_find(pool);
+    for (uint32_t i = first; i < end && i < FERRYI_POOL_CLASSES; i++) {
+        empty_depot(pool, i);
+        if (cache)
+            empty_class(pool, cache, i);
+    }
+}
+
+/*
+ * Threads that give what others take would be robbed again and again: new memory comes first, small blocks for another magazine, until full ones go round
+ * through the depot, and large ones for what was too little for one.
+ */
 bool
 ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
 {
@@ -138,8 +152,10 @@ ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
         for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
             count += empty_class(pool, FERRYI_CACHE_OF(link), list);
         ferryi_caches_let_in(pool);
-        uint32_t enough = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
-        class->grow_first = count < enough ? enough - count : 0;
+        if (list < FERRYI_POOL_SMALL_CLASSES)
+            class->grow_first = FERRYI_MAGAZINE_ENTRIES;
+        else
+            class->grow_first = count < FERRYI_MAGAZINE_LARGE ? FERRYI_MAGAZINE_LARGE - count : 0;
     }
     ferryi_mutex_unlock(&pool->mutex);
     return count > 0;
@@ -181,11 +197,11 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const
     const ferryi_order *order = pool->config.order;
     struct ferryi_cache_class *class = &cache->classes[request->list];
     struct ferryi_magazine *magazine = spare ? class->spare : class->loaded;
-    for (size_t i = magazine->count; i-- > 0;) {
-        struct ferryi_magazine_entry entry = magazine->entries[i];
+    for (struct ferryi_magazine_entry *at = magazine->top; at > magazine->entries; at--) {
+        struct ferryi_magazine_entry entry = *at;
         if (!ferryi_stamp_is_ordered(order, request->lane, entry.stamp))
             continue;
-        memmove(&magazine->entries[i], &magazine->entries[i + 1], (--magazine->count - i) * sizeof(magazine->entries[0]));
+        memmove(at, at + 1, (size_t)((char *)magazine->top-- - (char *)at));
         ferryi_cache_hand_out(cache, class, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
                               request->lane);
         return entry.block;
@@ -198,7 +214,7 @@ static void
 fetch(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
-    if (class->loaded->count + class->spare->count > 0 || !centre->depot)
+    if (!ferryi_magazine_is_empty(class->loaded) || !ferryi_magazine_is_empty(class->spare) || !centre->depot)
         return;
     store_empty(pool, class->loaded);
     class->loaded = centre->depot;
@@ -234,8 +250,9 @@ static void
 load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_magazine *empty, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
-    empty->count = 0;
-    empty->capacity = list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE;
+    empty->top = empty->entries;
+    empty->entries[0].stamp = FERRYI_MAGAZINE_BOTTOM;
+    empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE);
     if (class->spare != &ferryi_no_magazine) {
         class->spare->next = centre->depot;
         centre->depot = class->spare;
@@ -248,9 +265,9 @@ load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_mag
 static bool
 make_room(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
 {
-    if (class->loaded->count < class->loaded->capacity)
+    if (!ferryi_magazine_is_full(class->loaded))
         return true;
-    if (class->spare->count < class->spare->capacity) {
+    if (!ferryi_magazine_is_full(class->spare)) {
         ferryi_cache_swap(class);
         return true;
     }
@@ -272,7 +289,13 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
         return false;
 
     ferryi_mutex_lock(&pool->mutex);
+    if (block->list >= FERRYI_POOL_CLASSES) {
+        ferryi_mutex_unlock(&pool->mutex);
+        return false;
+    }
     struct ferryi_cache_class *class = &cache->classes[block->list];
+    block->stamp = 0; /* the entry's covers it */
+    atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     count_live(pool, cache);
     set_clock(cache);
     bool given = make_room(pool, class, block->list);

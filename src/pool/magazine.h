@@ -12,8 +12,8 @@
  * For its slab, and in the lists, a block in a magazine is still out; only the pool as a whole tells it from one that somebody holds. Whatever must see
  * all idle memory (statistics, trim, a take that finds none) locks the caches out, and empties them into the idle lists.
  *
- * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load. Others first lock it out: under the pool's mutex they set
- * `wanted`, and after a fence in all threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread may use its own cache as it
+ * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load. Others first lock it out: under the pool's mutex they clear
+ * `open`, and after a fence in all threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread may use its own cache as it
  * is; where the system has no such fence, it always does, and finds no cache in the slots.
  *
  * What a thread has not got yet points at something that is empty and full at once, so that a hit need not ask.
@@ -22,14 +22,18 @@
  * ends. `registry` in cache.c guards the moment when both happen at once; it comes before the pool's mutex.
  */
 
+#include "src/pool/guard.h"
 #include "src/pool/slab.h"
 
 #define FERRYI_CACHE_LINE 64
 #define FERRYI_MAGAZINE_ENTRIES 32
+#define FERRYI_MAGAZINE_BOTTOM UINT64_MAX /* the stamp of no entry */
 #define FERRYI_MAGAZINE_LARGE 16       /* entries used, for blocks that are allocations of their own */
-#define FERRYI_POOL_SMALL_CLASSES 80   /* those carved from slabs */
 #define FERRYI_CACHE_SLOTS 16          /* pools a thread finds at once; more share them */
 #define FERRYI_CACHE_TIME_EVERY 256    /* gives between two looks at the clock */
+
+/* The compiler keeps the address, and does not work it out again at each use. */
+#define FERRYI_KEEP(pointer) __asm__("" : "+r"(pointer))
 
 struct ferryi_magazine_entry {
     ferry_block *block;
@@ -40,8 +44,8 @@ struct ferryi_magazine_entry {
 /* On cache lines of its own, as caches are: neighbours are other threads'. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
-    size_t count, capacity;
-    struct ferryi_magazine_entry entries[FERRYI_MAGAZINE_ENTRIES];
+    struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
+    struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its stamp is such that a hit looks twice */
 };
 
 struct ferryi_cache_class {
@@ -50,8 +54,9 @@ struct ferryi_cache_class {
 };
 
 struct ferryi_cache {
-    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
-    atomic_bool busy, wanted;
+    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open; /* the pool, or NULL: locked out, or destroyed */
+    atomic_bool busy;
+    _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     uint64_t now;               /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be asked for */
     int64_t peak, below_peak;   /* bytes that were live at most, and how many fewer are now, since the pool last counted */
     uint64_t requested;         /* bytes, likewise; wraps */
@@ -100,11 +105,25 @@ void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Move all that is in magazines to the idle lists, and count what was done there. Without and with the mutex. */
 void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_empty_locked(ferry_pool *pool);
+/* With the mutex, some lists of the depots and of this thread only. */
+void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 /* The same for one class, before memory is asked for; false when nothing came of it, or was worth trying. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
 /* -- the hit -- */
+
+FERRYI_INLINE bool
+ferryi_magazine_is_empty(const struct ferryi_magazine *magazine)
+{
+    return magazine->top == magazine->entries;
+}
+
+FERRYI_INLINE bool
+ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
+{
+    return magazine->top == magazine->end;
+}
 
 /* This thread's cache, if its slot knows it; else one of no pool. */
 FERRYI_INLINE struct ferryi_cache *
@@ -123,11 +142,9 @@ ferryi_cache_leave(struct ferryi_cache *cache)
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
-    if (__builtin_expect(atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool, 0))
-        return false;
     atomic_store_explicit(&cache->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(!atomic_load_explicit(&cache->wanted, memory_order_acquire), 1))
+    if (__builtin_expect(atomic_load_explicit(&cache->open, memory_order_acquire) == pool, 1))
         return true;
     ferryi_cache_leave(cache);
     return false;
@@ -140,17 +157,18 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *cla
 {
     class->takes++;
     cache->requested += bytes;
-    if (__builtin_expect((cache->below_peak -= (int64_t)block->bytes) < 0, 0)) {
+    cache->below_peak -= (int64_t)block->bytes;
+    if (__builtin_expect(cache->below_peak < 0, 0)) {
         cache->peak -= cache->below_peak;
         cache->below_peak = 0;
     }
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    if (__builtin_expect(block->stamp != stamp, 0))
+    /* It came without a stamp, and without one the lane is of no interest. */
+    if (__builtin_expect(stamp != 0, 0)) {
         block->stamp = stamp;
-    /* Of no interest while no use is pending. */
-    if (__builtin_expect(stamp != 0, 0) && block->lane_number != (lane ? lane->number : 0))
         block->lane_number = lane ? (uint16_t)lane->number : 0;
+    }
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_LIVE;
 #endif
@@ -160,7 +178,8 @@ FERRYI_INLINE void
 ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, ferry_block *block, ferryi_stamp stamp)
 {
     struct ferryi_magazine *magazine = class->loaded;
-    magazine->entries[magazine->count++] = (struct ferryi_magazine_entry){block, stamp, cache->now++};
+    ferryi_guard_in(block->pool, block, stamp);
+    *++magazine->top = (struct ferryi_magazine_entry){block, stamp, cache->now++};
     class->gives++;
     cache->requested -= block->requested;
     cache->below_peak += (int64_t)block->bytes;
@@ -189,22 +208,23 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
     if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
     struct ferryi_cache_class *class = &cache->classes[ferryi_pool_class_of(bytes)];
-    if (__builtin_expect(class->loaded->count == 0, 0)) {
-        ferryi_cache_swap(class);
-        if (class->loaded->count == 0)
-            goto out;
-    }
-    struct ferryi_magazine *magazine = class->loaded;
-    size_t last = magazine->count - 1;
-    const struct ferryi_magazine_entry *entry = &magazine->entries[last];
+    FERRYI_KEEP(class);
+    struct ferryi_magazine_entry *entry = class->loaded->top;
     ferryi_stamp stamp = entry->stamp;
-    if (order && ferryi_stamp_is_done(order, stamp))
-        stamp = 0;
-    if (__builtin_expect(stamp == 0 || (order && ferryi_stamp_is_ordered(order, lane, stamp)), 1)) {
-        magazine->count = last;
-        block = entry->block;
-        ferryi_cache_hand_out(cache, class, block, stamp, bytes, lane);
+    if (__builtin_expect(stamp != 0, 0)) {
+        if (stamp == FERRYI_MAGAZINE_BOTTOM) {
+            ferryi_cache_swap(class);
+            entry = class->loaded->top;
+            stamp = entry->stamp;
+        }
+        if (stamp == FERRYI_MAGAZINE_BOTTOM || (stamp != 0 && !(order && ferryi_stamp_is_ordered(order, lane, stamp))))
+            goto out;
+        if (stamp != 0 && ferryi_stamp_is_done(order, stamp))
+            stamp = 0;
     }
+    class->loaded->top = entry - 1;
+    block = entry->block;
+    ferryi_cache_hand_out(cache, class, block, stamp, bytes, lane);
 out:
     ferryi_cache_leave(cache);
     return block;
@@ -223,21 +243,31 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
     return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
 }
 
-/* Into this thread's magazines; false: take the long way, also to look at the clock. */
+/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the long way, also to look at the clock. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-    if (__builtin_expect(block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp), 0))
+#ifdef FERRYI_DEBUG_CHECKS
+    if (block->state != FERRYI_BLOCK_LIVE)
         return false;
+#endif
+    ferryi_guard_check(pool, block);
+    if (__builtin_expect((block->stamp | (uintptr_t)atomic_load_explicit(&block->label, memory_order_relaxed)) != 0, 0)) {
+        if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp))
+            return false;
+        block->stamp = 0; /* the entry's covers it */
+        atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
+    }
     if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0 || !ferryi_cache_enter(cache, pool), 0))
         return false;
     struct ferryi_cache_class *class = &cache->classes[block->list];
-    if (__builtin_expect(class->loaded->count == class->loaded->capacity, 0)) {
+    FERRYI_KEEP(class);
+    if (__builtin_expect(ferryi_magazine_is_full(class->loaded), 0)) {
         ferryi_cache_swap(class);
-        if (class->loaded->count == class->loaded->capacity)
+        if (ferryi_magazine_is_full(class->loaded))
             goto out;
     }
     ferryi_cache_push(cache, class, block, stamp);

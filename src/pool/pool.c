@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
 #include "src/device/stream.h"
+#include "src/pool/guard.h"
 #include "src/pool/magazine.h"
 
 /* -- create and destroy ---------------------------------------------------------------------------- */
@@ -13,14 +15,15 @@ lists_init(ferry_pool *pool)
 {
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
-    ferryi_link_init(&pool->retired_single);
     ferryi_link_init(&pool->caches);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++) {
         ferryi_link_init(&pool->classes[i].ready);
         ferryi_link_init(&pool->classes[i].pending);
-        ferryi_link_init(&pool->classes[i].room);
-        ferryi_link_init(&pool->classes[i].retired);
     }
+    for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
+        ferryi_link_init(&pool->pieces[i]);
+    ferryi_link_init(&pool->nothing.in_pool);
+    ferryi_link_init(&pool->nothing.in_empty);
 }
 
 static _Atomic unsigned next_slot;
@@ -28,7 +31,7 @@ static _Atomic unsigned next_slot;
 ferry_status
 ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
 {
-    ferry_pool *pool = calloc(1, sizeof(*pool));
+    ferry_pool *pool = aligned_alloc(_Alignof(ferry_pool), sizeof(*pool));
     char *name = strdup(config->name ? config->name : "memory");
     if (!pool || !name) {
         free(pool);
@@ -36,15 +39,18 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool of %s: no host memory", config->name ? config->name : "memory");
     }
 
+    memset(pool, 0, sizeof(*pool));
     pool->config = *config;
     pool->config.name = pool->name = name;
     if (pool->config.backend.align == 0)
         pool->config.backend.align = FERRYI_POOL_ALIGN;
     assert(ferryi_is_power_of_two(pool->config.backend.align) && pool->config.backend.align >= FERRYI_POOL_ALIGN);
     lists_init(pool);
+    pool->forks = ferryi_fork_count();
     pool->slot = atomic_fetch_add(&next_slot, 1) % FERRYI_CACHE_SLOTS;
     ferryi_mutex_init(&pool->mutex);
     ferryi_cond_init(&pool->settled);
+    ferryi_pool_set_policy(pool, &config->options);
     *out = pool;
     return FERRY_OK;
 }
@@ -53,11 +59,14 @@ static void
 free_slabs(ferry_pool *pool)
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
-    for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        if (slab->bytes > 0 && backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
+    while (!ferryi_link_is_alone(&pool->slabs)) {
+        struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
+        ferryi_link_remove(&slab->in_pool);
+        ferryi_guard_goes(pool, slab->memory, slab->bytes);
+        if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());
+        free(slab);
     }
 }
 
@@ -77,8 +86,10 @@ ferryi_pool_destroy(ferry_pool **pool_address)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
                    pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
     }
+    if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name, ferry_last_error());
     free_slabs(pool);
-    ferryi_slab_records_free(pool);
+    ferryi_arenas_free(pool);
     ferryi_magazines_free(pool);
     ferryi_cond_destroy(&pool->settled);
     ferryi_mutex_destroy(&pool->mutex);
@@ -94,16 +105,14 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give ------------------------------------------------------------------------------------------ */
 
-/* A moving block becomes idle; the memory of one of zero bytes is none, so only its record is kept. */
+/* A moving block becomes idle; of one of zero bytes nothing is left. */
 static void
 put_back(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 {
-    struct ferryi_slab *slab = block->slab;
-    ferryi_block_put(pool, block, stamp, ferryi_now_ns());
-    if (slab->bytes == 0) {
-        ferryi_slab_detach(pool, slab);
-        ferryi_slab_retire(pool, slab);
-    }
+    if (block->slab == &pool->nothing)
+        ferryi_nothing_put(pool, block);
+    else
+        ferryi_block_put(pool, block, stamp, ferryi_now_ns());
 }
 
 /* Without magazines. False when the block is not live. */
@@ -124,19 +133,36 @@ give_to_centre(ferry_block *block, ferryi_stamp stamp)
             stamp = ferryi_stamps_join(pool->config.order, stamp, UINT64_C(1) << ferryi_stamp_number(block->stamp));
             ferryi_mutex_lock(&pool->mutex);
         }
+        ferryi_guard_in(pool, block, stamp);
         put_back(pool, block, stamp);
     }
     ferryi_mutex_unlock(&pool->mutex);
     return live;
 }
 
+/* Before anybody else can take the block. */
+static void
+log_give(const ferry_block *block, ferryi_stamp stamp)
+{
+    ferryi_allocation_log *log = block->pool->config.allocation_log;
+    if (log && block->state == FERRYI_BLOCK_LIVE)
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, block->pointer, block->requested, ferryi_stamp_number(stamp));
+}
+
 FERRYI_COLD static bool
 give_slowly(ferry_block *block, ferryi_stamp stamp)
 {
-    if (ferryi_cache_look_at_clock(block->pool) && ferryi_cache_give(block, stamp))
-        return true;
-    bool plain = block->state == FERRYI_BLOCK_LIVE && block->list < FERRYI_POOL_CLASSES && !ferryi_block_leaves_out(block->pool, block, stamp);
-    return (plain && ferryi_cache_give_slowly(block, stamp)) || give_to_centre(block, stamp);
+    ferry_pool *pool = block->pool;
+    if (block->state == FERRYI_BLOCK_LIVE)
+        ferryi_guard_check(pool, block);
+    bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, stamp);
+    if (!given) {
+        log_give(block, stamp);
+        bool plain = block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, stamp);
+        given = (plain && ferryi_cache_give_slowly(block, stamp)) || give_to_centre(block, stamp);
+    }
+    ferryi_pool_tend(pool, false);
+    return given;
 }
 
 /* False when the block is not live. */
@@ -157,10 +183,22 @@ ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
 /* -- the public calls ------------------------------------------------------------------------------ */
 
 ferry_status
+ferryi_pool_check_process(const ferry_pool *pool, const char *what)
+{
+    if (pool->forks != ferryi_fork_count())
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the pool belongs to the process that this one was forked from", what, pool->name);
+    return FERRY_OK;
+}
+
+ferry_status
 ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
+    ferry_status status = ferryi_pool_check_process(pool, what);
+    if (status != FERRY_OK)
+        return status;
     if (stream && ferryi_stream_context(stream) != pool->config.context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name);
+        return ferryi_stream_context(stream) ? ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name)
+                                             : ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the stream was destroyed", what, pool->name);
     return FERRY_OK;
 }
 
@@ -173,7 +211,11 @@ ferry_block_pointer(const ferry_block *block)
 size_t
 ferry_block_bytes(const ferry_block *block)
 {
+#ifdef FERRYI_POOL_GUARDED
+    return block ? block->requested : 0; /* the rest is a red zone */
+#else
     return block ? block->bytes : 0;
+#endif
 }
 
 /* Nothing can use the block any more after the device was waited for, or is lost; only a stream being captured keeps it. */
@@ -208,7 +250,7 @@ give_public(ferry_block **block_address, ferry_stream *stream)
         return status;
     if (!give_slowly(block, stamp))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
-                           (void *)block, block->bytes, block->pool->name);
+                           block->pointer, block->requested, block->pool->name);
     *block_address = NULL;
     return FERRY_OK;
 }
@@ -234,9 +276,23 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
+/* A checked build asks whether it is a block at all. */
+static inline bool
+is_foreign(ferry_block *const *block_address)
+{
+#ifdef FERRYI_DEBUG_CHECKS
+    return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
+#else
+    (void)block_address;
+    return false;
+#endif
+}
+
 ferry_status
 ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
 {
+    if (is_foreign(block_address))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give %p back to a pool: it is no block of a pool", (void *)*block_address);
     if (stream)
         return give_on_stream(block_address, stream);
     if (__builtin_expect(!block_address || !*block_address || !ferryi_cache_give(*block_address, 0), 0))
@@ -250,6 +306,9 @@ ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
     if (!pool)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL", keep_bytes);
+    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    if (status != FERRY_OK)
+        return status;
     ferryi_pool_trim(pool, keep_bytes);
     return FERRY_OK;
 }

@@ -5,8 +5,9 @@
 /*
  * The pool: memory of one place and kind, handed out in blocks and kept when they come back.
  *
- * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays within 12.5 %; blocks up to 1 MiB
- * are carved from slabs, larger ones are allocated and cached one by one; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB.
+ * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays within 12.5 %. Blocks up to 1 MiB are carved from slabs that
+ * all classes share, and neighbours become one piece again before more memory is asked for; larger ones are allocated and cached one by one, and the best
+ * fitting one is found by size; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB.
  * Blocks carry their descriptor: a release looks nothing up. A block that queued work still uses carries one stamp (lane.h), several uses
  * having been joined into one. A take on a lane prefers idle blocks already ordered for it, then lets the lane wait
  * for the stamp of another; a take for the host takes only blocks whose work is done, and before it asks the device for more
@@ -22,6 +23,7 @@
 
 #include "src/base/base.h"
 #include "src/device/lane.h"
+#include "src/pool/allocation_log.h"
 
 #define FERRYI_POOL_ALIGN 256
 #define FERRYI_POOL_NO_LIST 160 /* one more than there are */
@@ -31,22 +33,49 @@
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
+    /* What there is, for messages; NULL: nobody knows. */
+    ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
+    /*
+     * Where `alloc` makes multiples of `granule` of granules, they can be put together anew: memory of `bytes`, a multiple, made of that of the parts, which are gone
+     * when it succeeds. No work uses them, and what was in them may be lost. What they lack is new memory, what is left over goes back. NULL, and 0: it cannot.
+     */
+    ferry_status (*remake)(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out);
+    size_t granule;
     void *user;
     size_t align; /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
 };
 
+/*
+ * What those who hold blocks do for a pool that runs short, or compacts; NULL members: nobody does. Called with no lock held, on the thread
+ * that takes or compacts, by several at once.
+ */
+struct ferryi_pool_holders {
+    /* Give up blocks of this pool that nobody uses now, until `needed` bytes came back or there are no more. Without `dirty_too` only those whose bytes are held
+     * elsewhere too: no traffic. Must not take from this pool. @return the bytes given back; 0: none could be */
+    size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
+    /* Take other blocks for those that ferryi_block_is_leaving(), where nobody uses them now, and move the bytes. @return the bytes moved */
+    size_t (*relocate)(void *user, ferry_pool *pool);
+    void *user;
+};
+
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
+    struct ferryi_pool_holders holders;
     ferryi_order *order;    /* NULL: blocks never carry stamps and are taken without lanes */
     const struct ferryi_log *log;
     ferry_context *context; /* opaque: answers only "whose is it" */
     int place;              /* where blocks live; lanes of other places may use pinned and managed memory */
     ferry_memory_kind kind;
-    size_t limit_bytes;     /* of memory taken from the backend; 0: none */
+    size_t limit_bytes;     /* of memory taken from the backend, where the options name none; 0: none */
+    ferry_pool_options options;
     const char *name;       /* for messages, such as "cuda:0 device memory"; copied */
+    ferryi_allocation_log *allocation_log; /* NULL: none. The pool's once it is created, which closes it. Threads get no caches: every take and give
+                                            * comes where lines are written, and a pool without a log never asks for one on a hit */
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
+/* Wait on the host for all work that uses idle memory: before a destroy, when other pools go on. What cannot be waited for is logged. */
+void ferryi_pool_finish(ferry_pool *pool);
 /* All its work is done. Live blocks are reported to the log by count and bytes, and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
 
@@ -55,22 +84,39 @@ struct ferryi_link {
     struct ferryi_link *next, *prev;
 };
 
+#define FERRYI_BLOCK_MAGIC UINT64_C(0xb10cb10cfe44b10c)
+
+/* A member of a tree by size (size_tree.h). */
+struct ferryi_size_node {
+    ferry_block *left, *right;
+    uint64_t rank; /* among equals, and unlike any other's */
+};
+
 /*
  * A block. While it is live, `pointer`, `bytes` and `requested` are constant and anybody may read them; all else is the pool's. Descriptors live as
- * long as the pool, so that a stale pointer to one is readable.
+ * long as the pool, so that a stale pointer to one is readable. What a hit reads is on the first line of two.
  */
 struct ferry_block {
-    void *pointer;
+    _Alignas(64) void *pointer;
     size_t bytes;       /* of the block */
     size_t requested;   /* of the holder */
     ferryi_stamp stamp; /* the last use before the present holder's, or 0 when it is known to be done */
     ferry_pool *pool;
-    uint16_t lane_number;       /* of the lane it was taken on; 0: the host, or a lane without a number */
-    uint16_t list;              /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
-    uint16_t state;             /* live or idle: checked at release */
-    struct ferryi_slab *slab;   /* the allocation it lies in */
-    const char *label;          /* of the holder; borrowed */
-    struct ferryi_link in_idle; /* while idle: in a list of its class */
+    uint16_t lane_number;        /* of the lane it was taken on; 0: the host, or a lane without a number */
+    uint16_t list;               /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
+    uint16_t state;              /* live or idle: checked at release */
+    _Atomic(const char *) label; /* of the holder; borrowed */
+    struct ferryi_slab *slab;    /* the allocation it lies in */
+    ferry_block *before, *after; /* neighbours in it; NULL at its ends */
+    union {
+        struct ferryi_link in_idle;       /* while idle or free: in a list */
+        struct ferryi_size_node in_sizes; /* or, large and done, in the tree */
+    };
+#ifdef FERRYI_DEBUG_CHECKS
+    const void *site; /* the call that took it, for the report of leaks */
+    uint64_t magic;   /* FERRYI_BLOCK_MAGIC */
+    size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it came back (guard.h) */
+#endif
 };
 
 /*
@@ -91,6 +137,10 @@ size_t ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes);
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Live, cached and reserved bytes, for memory_info: one lock. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved);
+/* A compaction wants the memory that the block lies in to become empty. Any thread; a held block. */
+bool ferryi_block_is_leaving(const ferry_block *block);
+/* Whether the address lies in memory that the pool has from its backend. */
+bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* Count one copy that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 

@@ -1,24 +1,37 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "src/pool/guard.h"
 #include "src/pool/magazine.h"
 
 #define BATCH 16        /* slabs detached at once */
 #define LOOK 8          /* pending blocks of a class asked about */
 #define ASK_ROUNDS 64
 #define SETTLE_ROUNDS 16
+#define PAUSE_MIN_NS 2000
+#define PAUSE_MAX_NS 500000
 
 /* -- giving back ----------------------------------------------------------------------------------- */
 
-/* Detach the slabs longest empty whose work is done, so far as the two bounds ask for. */
+/* What shall go back. */
+struct bounds {
+    size_t keep_bytes; /* cached ones */
+    size_t want_bytes; /* no more */
+    uint64_t until_ns; /* came back then, or before */
+    bool leaving;      /* only those */
+};
+
+/* Detach the slabs longest empty whose work is done, so far as the bounds ask for. */
 static size_t
-detach_some(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns, struct ferryi_slab *slabs[BATCH])
+detach_some(ferry_pool *pool, const struct bounds *bounds, size_t want_bytes, struct ferryi_slab *slabs[BATCH])
 {
     size_t count = 0, found = 0;
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_link *next, *link = pool->empties.next;
-    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > keep_bytes && found < want_bytes; link = next) {
+    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > bounds->keep_bytes && found < want_bytes; link = next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
         next = link->next;
-        if (slab->idle_since > until_ns || !ferryi_slab_is_done(pool, slab))
+        if (slab->idle_since > bounds->until_ns || (bounds->leaving && !atomic_load(&slab->leaving)) || !ferryi_slab_is_done(pool, slab))
             continue;
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
@@ -29,18 +42,21 @@ detach_some(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t unt
     return count;
 }
 
-/* Memory that the backend refuses to take back stays ours, as room. */
+/* Memory that the backend refuses to take back stays ours, free. */
 static size_t
 give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
 {
     size_t bytes = slab->bytes;
+    ferryi_guard_goes(pool, slab->memory, bytes);
     ferry_status status = pool->config.backend.free(pool->config.backend.user, slab->memory, bytes);
+    if (status != FERRY_OK)
+        ferryi_guard_came(pool, slab->memory, bytes);
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
         pool->reserved_bytes -= bytes;
         pool->device_frees++;
-        ferryi_slab_retire(pool, slab);
+        ferryi_slab_drop(pool, slab);
     } else {
         ferryi_slab_attach(pool, slab);
     }
@@ -48,34 +64,53 @@ give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_cond_broadcast(&pool->settled);
     ferryi_mutex_unlock(&pool->mutex);
 
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
+        free(slab);
         return bytes;
+    }
     ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes, pool->name, ferry_last_error());
     return 0;
 }
 
-size_t
-ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns)
+static size_t
+give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
     size_t given = 0, count;
     bool refused = false;
-    while (!refused && given < want_bytes) {
+    while (!refused && given < bounds->want_bytes) {
         struct ferryi_slab *slabs[BATCH];
-        count = detach_some(pool, keep_bytes, want_bytes - given, until_ns, slabs);
+        count = detach_some(pool, bounds, bounds->want_bytes - given, slabs);
         if (count == 0)
             break;
         for (size_t i = 0; i < count; i++) {
             size_t bytes = give_back_slab(pool, slabs[i]);
             refused |= bytes == 0;
             given += bytes;
+            *out_slabs += bytes > 0;
         }
     }
+    return given;
+}
+
+size_t
+ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns)
+{
+    const struct bounds bounds = {.keep_bytes = keep_bytes, .want_bytes = want_bytes, .until_ns = until_ns};
+    uint64_t slabs = 0;
+    size_t given = give_back(pool, &bounds, &slabs);
     if (given > 0) {
         ferryi_mutex_lock(&pool->mutex);
         pool->trims++;
         ferryi_mutex_unlock(&pool->mutex);
     }
     return given;
+}
+
+size_t
+ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
+{
+    const struct bounds bounds = {.want_bytes = SIZE_MAX, .until_ns = UINT64_MAX, .leaving = true};
+    return give_back(pool, &bounds, out_slabs);
 }
 
 size_t
@@ -91,6 +126,9 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
     uint64_t age_ns, now = ferryi_now_ns();
     if (!pool)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool of what is idle for %llu ms: pool is NULL", (unsigned long long)age_ms);
+    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    if (status != FERRY_OK)
+        return status;
     if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)
         return FERRY_OK;
     ferryi_pool_ask_pending(pool);
@@ -168,25 +206,54 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
+/* Some use of each lane that is pending is asked about: the first of all, and the last. True when one is done by now. */
+static bool
+ask_once(const ferry_pool *pool, const struct pending_uses *uses)
+{
+    bool won = false;
+    for (unsigned n = 0; n < FERRYI_LANES; n++)
+        if (uses->newest[n] != 0)
+            won |= ferryi_stamp_query(pool->config.order, uses->oldest[n]) || ferryi_stamp_query(pool->config.order, uses->newest[n]);
+    return won;
+}
+
+static bool
+any_pending(const struct pending_uses *uses)
+{
+    for (unsigned n = 0; n < FERRYI_LANES; n++)
+        if (uses->newest[n] != 0)
+            return true;
+    return false;
+}
+
+/* By asking again and again: drivers know no wait with a bound. */
 bool
-ferryi_pool_wait_pending(ferry_pool *pool)
+ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
 {
     struct pending_uses uses;
-    uint64_t waits = 0;
-
     ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
-    for (unsigned n = 0; n < FERRYI_LANES; n++) {
-        if (uses.newest[n] == 0)
-            continue;
-        waits++;
-        if (ferryi_stamp_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s", pool->name, ferry_last_error());
-    }
+    if (!any_pending(&uses))
+        return false;
+
+    bool won = false;
+    for (uint64_t pause = PAUSE_MIN_NS; !(won = ask_once(pool, &uses)) && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause)
+        ferryi_sleep_ns(pause);
     ferryi_mutex_lock(&pool->mutex);
-    pool->waits += waits;
+    pool->waits++;
     ferryi_mutex_unlock(&pool->mutex);
-    return waits > 0;
+    return won;
+}
+
+void
+ferryi_pool_finish(ferry_pool *pool)
+{
+    struct pending_uses uses;
+    ferryi_magazines_empty(pool);
+    gather_pending(pool, &uses);
+    for (unsigned n = 0; n < FERRYI_LANES; n++)
+        if (uses.newest[n] != 0 && ferryi_stamp_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
+            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s", pool->name, ferry_last_error());
 }
 
 void

@@ -8,7 +8,6 @@
 #define LINEAR_LOG2 11
 #define PER_DOUBLING 8
 #define EXACT_ALIGN ((size_t)4096)
-#define SLABS_MAX 8               /* multiples of FERRYI_POOL_SLAB tried for a slab */
 
 static unsigned
 floor_log2(size_t value)
@@ -49,40 +48,46 @@ ferryi_pool_bin_of(size_t bytes)
     return bin < FERRY_POOL_BIN_COUNT ? bin : FERRY_POOL_BIN_COUNT - 1;
 }
 
-void
-ferryi_pool_slab_layout(size_t block_bytes, size_t *out_bytes, uint32_t *out_slots)
+size_t
+ferryi_pool_slab_bytes(size_t block_bytes)
 {
-    *out_bytes = block_bytes;
-    *out_slots = 1;
+    size_t bytes = block_bytes;
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
-        return;
-
-    for (size_t slabs = 1; slabs <= SLABS_MAX; slabs++) {
-        *out_bytes = slabs * FERRYI_POOL_SLAB;
-        *out_slots = (uint32_t)(*out_bytes / block_bytes);
-        if (*out_bytes % block_bytes <= *out_bytes / 16)
-            return;
+        return bytes;
+    for (size_t slabs = 1; slabs <= FERRYI_POOL_SLABS_MAX; slabs++) {
+        bytes = slabs * FERRYI_POOL_SLAB;
+        if (bytes % block_bytes <= bytes / 16)
+            break;
     }
+    return bytes;
+}
+
+size_t
+ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
+{
+    if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
+        return backend_align;
+    return block_bytes >= 8 * FERRYI_POOL_PAGE ? ferryi_min_size(FERRYI_POOL_PAGE, backend_align) : FERRYI_POOL_ALIGN;
 }
 
 bool
-ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t backend_align)
+ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferryi_pool_backend *backend)
 {
     uint32_t size_class;
-    size_t need = ferryi_pool_class_bytes(request->bytes, &size_class);
-    if (need == 0)
+    request->least = request->bytes;
+    request->need = ferryi_pool_class_bytes(request->least, &size_class);
+    if (request->need == 0)
         return false;
-
-    /* Slots are aligned to the largest power of two in their size, as far as their slab is. */
-    size_t natural = ferryi_min_size(need & -need, backend_align);
-    if (request->align > natural) {
-        size_t padded;
-        if (!ferryi_add_size(request->bytes, request->align - FERRYI_POOL_ALIGN, &padded))
+    if (request->align > ferryi_pool_natural_align(request->need, backend->align)) {
+        if (!ferryi_add_size(request->bytes, request->align - FERRYI_POOL_ALIGN, &request->least))
             return false;
-        need = ferryi_pool_class_bytes(padded, &size_class);
+        request->need = ferryi_pool_class_bytes(request->least, &size_class);
         request->padded = true;
     }
-    request->need = need;
+    /* The largest classes are multiples of a granule as they are. */
+    if (size_class == FERRYI_POOL_EXACT && backend->granule > 0 && !ferryi_round_up(request->need, backend->granule, &request->need))
+        return false;
     request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;
-    return need != 0;
+    request->carve_align = ferryi_pool_natural_align(request->need, backend->align);
+    return request->need != 0;
 }

@@ -4,139 +4,108 @@
 
 #include "src/pool/slab.h"
 
-static struct ferryi_link *
-retired_list(ferry_pool *pool, uint32_t list, uint32_t slots)
-{
-    return slots == 1 ? &pool->retired_single : &pool->classes[list].retired;
-}
-
 static struct ferryi_slab *
-record_new(uint32_t slots)
+record_new(size_t bytes)
 {
-    size_t bytes;
-    if (!ferryi_mul_size(slots, sizeof(ferry_block), &bytes) || !ferryi_add_size(bytes, sizeof(struct ferryi_slab), &bytes))
-        return NULL;
-    struct ferryi_slab *slab = calloc(1, bytes);
+    struct ferryi_slab *slab = calloc(1, sizeof(*slab));
     if (!slab)
         return NULL;
     ferryi_link_init(&slab->in_pool);
-    ferryi_link_init(&slab->in_room);
     ferryi_link_init(&slab->in_empty);
+    slab->bytes = bytes;
     return slab;
 }
 
 struct ferryi_slab *
-ferryi_slab_record(ferry_pool *pool, uint32_t list, size_t block_bytes, uint32_t slots)
+ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes)
 {
-    struct ferryi_slab *slab = NULL;
-
-    ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_link *retired = retired_list(pool, list, slots);
-    if (!ferryi_link_is_alone(retired)) {
-        slab = FERRYI_SLAB_OF(retired->next, in_pool);
-        ferryi_link_remove(&slab->in_pool);
-    }
-    ferryi_mutex_unlock(&pool->mutex);
-
-    if (!slab)
-        slab = record_new(slots);
+    struct ferryi_slab *slab = record_new(bytes);
     if (!slab)
         return NULL;
-    slab->memory = NULL;
-    slab->bytes = 0;
-    slab->block_bytes = block_bytes;
-    slab->list = list;
-    slab->slots = slots;
-    slab->carved = slab->live = 0;
+    if (!ferryi_pool_lock_stocked(pool)) {
+        free(slab);
+        return NULL;
+    }
+    slab->large = block_bytes > FERRYI_POOL_SLAB_BLOCK;
+    slab->first = ferryi_block_new(pool);
+    slab->first->bytes = bytes;
+    slab->first->slab = slab;
+    if (block_bytes < bytes)
+        ferryi_piece_cut(pool, slab->first, block_bytes);
+    ferryi_mutex_unlock(&pool->mutex);
     return slab;
 }
 
-static void
-list_free(struct ferryi_link *list)
+void
+ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab)
 {
-    while (!ferryi_link_is_alone(list)) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(list->next, in_pool);
-        ferryi_link_remove(&slab->in_pool);
-        free(slab);
+    for (ferry_block *next, *block = slab->first; block; block = next) {
+        next = block->after;
+        ferryi_block_retire(pool, block);
     }
+    slab->first = NULL;
 }
 
-void
-ferryi_slab_records_free(ferry_pool *pool)
+ferry_block *
+ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
 {
-    list_free(&pool->slabs);
-    list_free(&pool->retired_single);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        list_free(&pool->classes[i].retired);
-}
+    ferry_block *block = slab->first, *rest = block->after;
 
-void
-ferryi_slab_retire(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    ferryi_link_remove(&slab->in_pool);
-    ferryi_link_append(retired_list(pool, slab->list, slab->slots), &slab->in_pool);
+    slab->memory = block->pointer = memory;
+    ferryi_link_append(&pool->slabs, &slab->in_pool);
+    ferryi_slab_begin_use(slab, block);
+    pool->cached_bytes += slab->bytes - block->bytes;
+    if (rest) {
+        rest->pointer = (char *)memory + block->bytes;
+        ferryi_piece_free(pool, rest);
+    }
+    return block;
 }
 
 void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
-    struct ferryi_pool_class *class = &pool->classes[slab->list];
-
-    slab->carved = slab->live = 0;
     slab->idle_since = ferryi_now_ns();
+    atomic_store(&slab->leaving, false); /* a compaction may have ended meanwhile */
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
-    ferryi_link_append(&class->room, &slab->in_room);
-    class->cached += slab->slots;
-    pool->cached_bytes += slab->slots * slab->block_bytes;
+    pool->cached_bytes += slab->bytes;
+    if (slab->large)
+        ferryi_block_list(pool, slab->first);
+    else
+        ferryi_piece_free(pool, slab->first);
 }
 
 void
 ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
 {
-    assert(slab->live == 0);
-    for (uint32_t i = 0; i < slab->carved; i++) {
-        ferryi_link_remove(&slab->blocks[i].in_idle);
-        slab->blocks[i].state = FERRYI_BLOCK_VOID;
+    assert(slab->live == 0 && slab->first);
+    for (ferry_block *next, *block = slab->first; block; block = next) {
+        next = block->after;
+        if (block->state == FERRYI_BLOCK_FREE)
+            ferryi_piece_remove(pool, block);
+        else
+            ferryi_block_unlist(pool, block);
+        if (block != slab->first)
+            ferryi_block_retire(pool, block);
     }
-    slab->carved = 0;
+    slab->first->bytes = slab->bytes;
+    slab->first->after = NULL;
+    slab->first->stamp = 0;
+    slab->first->state = FERRYI_BLOCK_VOID;
     ferryi_link_remove(&slab->in_pool);
-    ferryi_link_remove(&slab->in_room);
     ferryi_link_remove(&slab->in_empty);
-    pool->classes[slab->list].cached -= slab->slots;
-    pool->cached_bytes -= slab->slots * slab->block_bytes;
+    pool->cached_bytes -= slab->bytes;
 }
 
 void
-ferryi_slab_begin_use(struct ferryi_slab *slab)
+ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block)
 {
+    slab->live_bytes += block->bytes;
+    if (slab->live++ > 0)
+        return;
     ferryi_link_remove(&slab->in_empty);
     slab->idle_since = 0;
-}
-
-ferry_block *
-ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    assert(slab->carved < slab->slots);
-    size_t slot = slab->carved++;
-    ferry_block *block = &slab->blocks[slot];
-
-    *block = (ferry_block){
-        .pointer = slab->memory ? (char *)slab->memory + slot * slab->block_bytes : NULL,
-        .bytes = slab->block_bytes,
-        .pool = pool,
-        .list = FERRYI_POOL_NO_LIST,
-        .slab = slab,
-        .state = FERRYI_BLOCK_MOVING,
-    };
-    ferryi_link_init(&block->in_idle);
-    if (slab->carved == slab->slots)
-        ferryi_link_remove(&slab->in_room);
-    if (slab->live++ == 0)
-        ferryi_slab_begin_use(slab);
-    pool->classes[slab->list].cached--;
-    pool->cached_bytes -= block->bytes;
-    return block;
 }
 
 bool
@@ -144,8 +113,42 @@ ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
 {
     if (slab->live > 0)
         return false;
-    for (uint32_t i = 0; i < slab->carved; i++)
-        if (!ferryi_stamp_is_done(pool->config.order, slab->blocks[i].stamp))
+    for (const ferry_block *block = slab->first; block; block = block->after)
+        if (!ferryi_stamp_is_done(pool->config.order, block->stamp))
             return false;
     return true;
+}
+
+bool
+ferryi_block_is_leaving(const ferry_block *block)
+{
+    return atomic_load(&block->slab->leaving);
+}
+
+/* -- blocks of zero bytes: they all lie in a slab without memory -- */
+
+ferry_block *
+ferryi_nothing_take(ferry_pool *pool)
+{
+    ferry_block *block = ferryi_block_new(pool);
+    block->slab = &pool->nothing;
+    block->after = pool->nothing.first;
+    if (block->after)
+        block->after->before = block;
+    pool->nothing.first = block;
+    ferryi_slab_begin_use(&pool->nothing, block);
+    return block;
+}
+
+void
+ferryi_nothing_put(ferry_pool *pool, ferry_block *block)
+{
+    if (block->before)
+        block->before->after = block->after;
+    else
+        pool->nothing.first = block->after;
+    if (block->after)
+        block->after->before = block->before;
+    pool->nothing.live--;
+    ferryi_block_retire(pool, block);
 }

@@ -5,15 +5,21 @@
 /*
  * Inside the pool: its struct, its slabs and its lists. Only src/pool includes this.
  *
- * A slab is one allocation of the backend, cut into slots of one class; a large block is a slab of one slot, and a block of zero bytes
- * a slab of one slot without memory. Slots are carved in order, when they are first taken: what is not carved yet is room, idle as much as a block that came back.
- * The descriptors of the blocks stand in the slab's record. A record whose memory went back to the backend is retired: kept for the next
- * slab of its class, and freed with the pool.
+ * A slab is one allocation of the backend; where it is made of granules, idle ones can become one of another size (remake.c). Its blocks are a chain in order of address that covers it whole. A small slab is split as blocks are carved from it, of
+ * any class; a large block has a slab of its own that is never split.
  *
- * Idle blocks are in a list of their class: `ready` when their work was done as they came back, else `pending`, oldest first. A block that a take has
- * picked and whose order it is still arranging is moving: in no list, and counted by its slab as live.
+ * A small block that comes back stays whole at first, in the list of its class, where the next take of the class finds it: `ready` when its work was done, else
+ * `pending`, oldest first. Only a merge makes it free: one with its free neighbours, and in a bin by size. A take looks into its class, then into the bins;
+ * and before the pool has grown by another eighth it makes the most of what is idle: small blocks are merged, and a large one of the next class will do.
+ * Large blocks that are ready are in a tree by size instead.
  *
- * The pool's mutex guards everything here. Backend calls run without it; `backend_calls` counts those in flight, and `settled` is signalled as each ends.
+ * The bins are the size classes: a free piece is in that of the largest class it holds, so that every piece of a block's own bin, or of one above it, is large
+ * enough. Two words say which bins have pieces: finding one takes the same few steps however many there are.
+ *
+ * A block that a take has picked and whose order it is still arranging is moving: in no list, and counted by its slab as live. A descriptor that describes nothing
+ * is spare.
+ *
+ * The pool's mutex guards everything here. Backend calls and allocations run without it; `backend_calls` counts those in flight, and `settled` is signalled as each ends.
  */
 
 #include <assert.h>
@@ -24,56 +30,84 @@
 static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES, "magazines have one list more than there are classes");
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30)     /* the largest class */
 #define FERRYI_POOL_SLAB_BLOCK ((size_t)1 << 20)  /* the largest block that is carved from a slab */
+#define FERRYI_POOL_SMALL_CLASSES 80              /* those carved from slabs */
 #define FERRYI_POOL_SLAB ((size_t)2 << 20)        /* slabs are multiples of it */
+#define FERRYI_POOL_LITTLE ((size_t)16 << 20)     /* a pool with so much or less makes the most of it always */
+#define FERRYI_POOL_SLABS_MAX 8                   /* and at most so many */
+#define FERRYI_POOL_PIECE_BINS 112                /* of free pieces: as many classes as the largest slab has */
+#define FERRYI_POOL_PAGE ((size_t)4096)           /* blocks of 8 pages and more are aligned to one, where the backend's memory is */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
-    FERRYI_BLOCK_IDLE = 1,
+    FERRYI_BLOCK_IDLE = 1, /* whole, for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4 /* in a magazine; only a checked build says so, elsewhere it still looks live */
+    FERRYI_BLOCK_CACHED = 4, /* in a magazine; only a checked build says so, elsewhere it still looks live */
+    FERRYI_BLOCK_FREE = 5    /* for any class */
 };
 
 /* What saved a take that found no memory. */
-enum ferryi_rung { FERRYI_RUNG_REUSE, FERRYI_RUNG_TRIM, FERRYI_RUNG_WAIT, FERRYI_RUNG_CALLBACK, FERRYI_RUNGS };
+enum ferryi_rung {
+    FERRYI_RUNG_REUSE,
+    FERRYI_RUNG_MERGE,
+    FERRYI_RUNG_TRIM,
+    FERRYI_RUNG_WAIT,
+    FERRYI_RUNG_COMPACT,
+    FERRYI_RUNG_EVICT,
+    FERRYI_RUNG_WRITE_BACK,
+    FERRYI_RUNG_CALLBACK,
+    FERRYI_RUNGS
+};
 
 struct ferryi_slab {
-    struct ferryi_link in_pool;  /* all slabs that have memory or a live block; or the retired ones of the class */
-    struct ferryi_link in_room;  /* of the class: slabs with room; oneself when it has none */
+    struct ferryi_link in_pool;  /* all slabs */
     struct ferryi_link in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
     uint64_t idle_since;         /* when the last block came back, of ferryi_now_ns() */
     void *memory;
     size_t bytes;                /* of the allocation */
-    size_t block_bytes;
-    uint32_t list;               /* index of its class in `classes` */
-    uint32_t slots, carved, live;
-    ferry_block blocks[];        /* `slots` of them */
+    size_t live_bytes;           /* of its live blocks */
+    ferry_block *first;          /* of its blocks, by address */
+    uint32_t live;               /* blocks */
+    bool large;                  /* never split */
+    atomic_bool leaving;         /* a compaction wants it empty: takes pass it by */
 };
 
 struct ferryi_pool_class {
-    struct ferryi_link ready;   /* idle blocks, stamp 0, newest last */
-    struct ferryi_link pending; /* idle blocks with a stamp, newest last */
-    struct ferryi_link room;    /* slabs */
-    struct ferryi_link retired; /* records of slabs with the class's number of slots */
-    uint64_t cached;            /* idle blocks and room, in slots */
+    struct ferryi_link ready;      /* idle blocks, stamp 0, newest last; of small classes */
+    struct ferryi_link pending;    /* idle blocks with a stamp, newest last */
     struct ferryi_magazine *depot; /* full magazines that no thread has */
-    uint32_t grow_first;        /* so many takes get new memory before other threads' magazines are emptied for them */
+    uint32_t grow_first;           /* so many takes get new memory before other threads' magazines are emptied for them */
 };
 
 struct ferry_pool {
+    unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and nobody writes */
     struct ferryi_pool_config config;
     char *name;
-    ferryi_mutex mutex;
+    unsigned forks; /* ferryi_fork_count() of the process that made it */
+    _Alignas(64) ferryi_mutex mutex;
+    size_t limit_bytes; /* of memory taken from the backend; 0: none */
+    _Atomic uint64_t wait_ns; /* a rung of the ladder waits so long at most */
+    _Atomic uint64_t compactor; /* the thread that compacts; 0: none */
+    atomic_bool is_tended; /* there is a mark or a period */
+    size_t high_water_bytes, release_threshold_bytes;
+    uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
     ferryi_cond settled;
     struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
+    struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
+    uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
+    ferry_block *large;             /* the tree of ready large blocks */
+    uint64_t ranks;                 /* given to members of the tree */
     struct ferryi_link slabs, empties;
-    struct ferryi_link retired_single; /* records of one slot, for large blocks */
-    unsigned slot;             /* where threads look for their cache first */
+    struct ferryi_slab nothing;     /* holds the blocks of zero bytes */
+    ferry_block *spares;            /* descriptors, by `after` */
+    size_t spare_count;
+    struct ferryi_arena *arenas;    /* where descriptors come from */
     struct ferryi_link caches; /* of threads */
     struct ferryi_magazine *empty_magazines;
     unsigned backend_calls;
     size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
     size_t reserved_bytes, peak_reserved_bytes;
+    size_t grown_bytes;      /* reserved since idle memory was last made the most of */
     int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted: it may be below zero until they are */
     size_t requested_bytes, cached_bytes;
     uint64_t live_blocks;
@@ -89,12 +123,15 @@ struct ferry_pool {
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;     /* asked for */
-    size_t need;      /* of the block */
+    size_t least;     /* of the block */
+    size_t need;      /* the same, rounded up to its class */
     uint32_t list;    /* index of its class in `classes` */
-    size_t align;
+    size_t align;     /* of *out_pointer */
+    size_t carve_align; /* of the block, in a slab */
     bool padded;      /* set by plan: the class is larger than the bytes alone would need */
     ferryi_lane *lane;
-    bool recycled;    /* set by find: somebody held the block before */
+    bool frugal;      /* a larger block will do, within the waste that a class may have */
+    bool recycled;    /* somebody may have held the block before */
 };
 
 #define FERRYI_SLAB_OF(link, member) ((struct ferryi_slab *)((char *)(link) - offsetof(struct ferryi_slab, member)))
@@ -125,7 +162,8 @@ ferryi_link_append(struct ferryi_link *head, struct ferryi_link *link)
 static inline void
 ferryi_link_remove(struct ferryi_link *link)
 {
-    link->prev->next = link->next;
+    /* The analyzer does not follow that a freed neighbour was taken from the ring first. */
+    link->prev->next = link->next; /* NOLINT(clang-analyzer-unix.Malloc) */
     link->next->prev = link->prev;
     ferryi_link_init(link);
 }
@@ -136,10 +174,8 @@ ferryi_link_remove(struct ferryi_link *link)
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    if (bytes <= 8 * FERRYI_POOL_ALIGN)
-        return (bytes - 1) / FERRYI_POOL_ALIGN;
-    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth. */
-    size_t log2 = (size_t)63 ^ (size_t)__builtin_clzll((unsigned long long)(bytes - 1));
+    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth, and below 2 KiB in the steps of the first doubling above. */
+    size_t log2 = (size_t)63 ^ (size_t)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + ((bytes - 1) >> (log2 - 3));
 }
 
@@ -147,26 +183,49 @@ ferryi_pool_class_of(size_t bytes)
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* The bin of the statistics for a size. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* How blocks of a size are allocated: bytes of the slab and its slots; 1 slot above FERRYI_POOL_SLAB_BLOCK. At most 1/16 of a slab is not carved. */
-void ferryi_pool_slab_layout(size_t block_bytes, size_t *out_bytes, uint32_t *out_slots);
-/* Fill in `need` and `list`; false when the size does not fit size_t. `backend_align` is what the backend's memory is aligned to. */
-bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t backend_align);
+/* The bytes of a new slab for a block: were all its blocks of this size, at most 1/16 of it would be left. Large blocks have slabs of their size. */
+size_t ferryi_pool_slab_bytes(size_t block_bytes);
+/* Fill in what follows from `bytes` and `align`; false when the size does not fit size_t. */
+bool ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferryi_pool_backend *backend);
+/* What blocks of a class are aligned to. */
+size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
-/* -- slabs (slab.c): under the mutex, but for the first two -- */
+/* -- descriptors and free pieces (piece.c): under the mutex, but for the first -- */
 
-/* A retired or new record for slabs of this shape, in no list; NULL when the host has no memory. Takes the mutex. */
-struct ferryi_slab *ferryi_slab_record(ferry_pool *pool, uint32_t list, size_t block_bytes, uint32_t slots);
-/* Free all records; the memory has gone back. For destroy. */
-void ferryi_slab_records_free(ferry_pool *pool);
-void ferryi_slab_retire(ferry_pool *pool, struct ferryi_slab *slab);
-/* Put a slab into the pool's lists, all of it room. */
-void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Take a slab without live blocks out of all lists; its memory and record stay. */
+/* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host has no memory. */
+bool ferryi_pool_lock_stocked(ferry_pool *pool);
+void ferryi_arenas_free(ferry_pool *pool);
+/* A spare descriptor; there is one. And back. */
+ferry_block *ferryi_block_new(ferry_pool *pool);
+void ferryi_block_retire(ferry_pool *pool, ferry_block *block);
+/* A block in no list becomes free, and one piece with its free neighbours. */
+void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
+/* Put a free piece into its bin, unless its slab leaves. And out of it. */
+void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
+void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
+/* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
+ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
+/* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
+ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
+/* Make one piece of all neighbours that are idle and done. True when there were any. */
+bool ferryi_pool_merge(ferry_pool *pool);
+
+/* -- slabs (slab.c): under the mutex, but for the first -- */
+
+/* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL: the host has no memory. The caller frees the record. */
+struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
+/* The memory came: put the slab into the pool's lists. @return the block, moving */
+ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
+/* It did not come, or went: the descriptors become spare. */
+void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
+/* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And put it there again. */
 void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Its first block is about to be counted as live. */
-void ferryi_slab_begin_use(struct ferryi_slab *slab);
-/* The next slot of the slab's room, as a moving block. */
-ferry_block *ferryi_slab_carve(ferry_pool *pool, struct ferryi_slab *slab);
+void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+/* A moving block of zero bytes. And the end of one. */
+ferry_block *ferryi_nothing_take(ferry_pool *pool);
+void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
+/* One of its blocks is about to be counted as live. */
+void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
 bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
@@ -177,6 +236,13 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
  * none, or for the host none known to be done.
  */
 ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
+/* An idle block becomes moving. */
+ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
+/* A block in no list becomes idle, and goes into the one it belongs to. And out of it. */
+void ferryi_block_list(ferry_pool *pool, ferry_block *block);
+void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
+/* Idle blocks of the class that are known to be done by now become ready. */
+void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
 void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
 void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since);
@@ -187,18 +253,54 @@ void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at `until_ns` or before. */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns);
+/* The same, whatever else: slabs that a compaction emptied. */
+size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 /* Ask the driver about the oldest pending blocks of a list; true when one is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Ask the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Wait on the host for all pending blocks; false when there were none. */
-bool ferryi_pool_wait_pending(ferry_pool *pool);
+/* Wait on the host, until `deadline_ns` of ferryi_now_ns(), for the work of some pending blocks; false when none was done by then, or there were none. */
+bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
+
+/* -- taking (take.c, remake.c, shortage.c): without the mutex, but for some -- */
+
+/* From idle memory; *out stays NULL when there is none. */
+ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+/* From the backend: a whole slab, or with `single` only the block. */
+ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single, ferry_block **out);
+/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the taken block. Under the mutex. */
+ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request);
+/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the call ended. Under the mutex. */
+bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
+void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
+/* Idle slabs become one of another size, where the backend can do that (remake.c). */
+ferry_status ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+/* When both found none: all that may help, in turn. */
+ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+
+/* -- compaction (compact.c): without the mutex -- */
+
+/* BUSY when another thread is at it. */
+ferry_status ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
+/* This thread is at it: its takes get idle memory only. */
+bool ferryi_pool_is_compactor(const ferry_pool *pool);
+
+/* -- what may be kept (policy.c) -- */
+
+void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Under the mutex. */
+bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
+/* Without the mutex, where a call is on the long way: give back what is above the high-water mark, or old when the period is over. `grown`: memory came from the backend just now. */
+void ferryi_pool_tend(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
 /* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as in "take memory from". */
+/* Fails with INVALID_STATE in the child of a fork. */
+ferry_status ferryi_pool_check_process(const ferry_pool *pool, const char *what);
+/* That, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what);
 
 /* -- walk.c -- */

@@ -7,30 +7,41 @@
 
 /* What a walk tells of, as it was at one moment. */
 struct snapshot {
-    ferry_block_info *blocks;
+    struct described {
+        ferry_block_info info;
+        const void *site; /* NULL: not noted */
+    } *blocks;
     size_t count, room;
 };
 
-static ferry_block_info
+static struct described
 describe(const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
-    return (ferry_block_info){
-        .pointer = block->pointer,
-        .bytes = block->bytes,
-        .requested_bytes = held ? block->requested : 0,
-        .label = held ? block->label : NULL,
-        .is_held = held,
+    struct described described = {
+        .info.pointer = block->pointer,
+        .info.bytes = block->bytes,
+        .info.requested_bytes = held ? block->requested : 0,
+        .info.label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
+        .info.is_held = held,
     };
+#ifdef FERRYI_DEBUG_CHECKS
+    described.site = block->site;
+#endif
+    return described;
 }
 
 /* Under the mutex, with the magazines empty. Counts on when there is no room. */
 static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
-    for (uint32_t i = 0; i < slab->carved; i++, snapshot->count++)
+    for (const ferry_block *block = slab->first; block; block = block->after) {
+        if (block->state != FERRYI_BLOCK_LIVE && block->state != FERRYI_BLOCK_IDLE)
+            continue;
         if (snapshot->count < snapshot->room)
-            snapshot->blocks[snapshot->count] = describe(&slab->blocks[i]);
+            snapshot->blocks[snapshot->count] = describe(block);
+        snapshot->count++;
+    }
 }
 
 static void
@@ -41,6 +52,7 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_magazines_empty_locked(pool);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
+    add_slab(snapshot, &pool->nothing);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -65,13 +77,39 @@ ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user)
     struct snapshot snapshot;
     if (!pool || !visit)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "walk over the blocks of a pool: %s is NULL", pool ? "visit" : "pool");
-    ferry_status status = take_snapshot(pool, &snapshot);
+    ferry_status status = ferryi_pool_check_process(pool, "walk over the blocks of");
+    if (status == FERRY_OK)
+        status = take_snapshot(pool, &snapshot);
     if (status != FERRY_OK)
         return status;
-    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i], user); i++)
+    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i].info, user); i++)
         ;
     free(snapshot.blocks);
     return FERRY_OK;
+}
+
+bool
+ferryi_pool_holds(ferry_pool *pool, const void *address)
+{
+    bool holds = false;
+    ferryi_mutex_lock(&pool->mutex);
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs && !holds; link = link->next) {
+        const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+        holds = (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    return holds;
+}
+
+static void
+report_leak(const ferry_pool *pool, const struct described *block)
+{
+    char site[256] = "";
+    if (block->site)
+        ferryi_address_describe(block->site, site, sizeof(site));
+    ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
+               pool->name, block->info.pointer, block->info.label ? block->info.label : "", block->info.bytes, block->info.requested_bytes,
+               block->site ? "; taken by " : "", site);
 }
 
 void
@@ -81,12 +119,10 @@ ferryi_pool_report_leaks(ferry_pool *pool)
     if (take_snapshot(pool, &snapshot) != FERRY_OK)
         return;
     for (size_t i = 0, reported = 0; i < snapshot.count && reported < REPORTED; i++) {
-        const ferry_block_info *block = &snapshot.blocks[i];
-        if (!block->is_held)
+        if (!snapshot.blocks[i].info.is_held)
             continue;
         reported++;
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held",
-                   pool->name, block->pointer, block->label ? block->label : "", block->bytes, block->requested_bytes);
+        report_leak(pool, &snapshot.blocks[i]);
     }
     free(snapshot.blocks);
 }
@@ -96,7 +132,9 @@ ferry_block_label(ferry_block *block, const char *label)
 {
     if (!block)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL", label ? label : "");
-    block->label = label;
-    block->list = FERRYI_POOL_NO_LIST; /* it comes back the long way, where the label is taken off */
+    ferry_status status = ferryi_pool_check_process(block->pool, "label a block of");
+    if (status != FERRY_OK)
+        return status;
+    atomic_store_explicit(&block->label, label, memory_order_relaxed);
     return FERRY_OK;
 }

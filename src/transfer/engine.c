@@ -4,11 +4,17 @@
 #include <string.h>
 
 #include "src/transfer/run.h"
+#include "src/transfer/scatter.h"
 
 /* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
 #define DIRECT_PART ((size_t)4 << 20)
 /* Parts of a stoppable direct transfer that may be queued at once. */
 #define DIRECT_WINDOW 2
+
+/* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or of those who do. */
+#define CHUNK_BYTES ((size_t)256 << 10)
+#define CHUNK_COUNT 4
+#define CHUNK_COUNT_WITH_HELPERS 8
 
 static const struct ferryi_transfer_job nobody = {.buffer = "", .reason = ""};
 
@@ -32,6 +38,32 @@ find_reachable(const ferryi_engine *engine, int target)
     return set;
 }
 
+static void
+open_port(ferryi_engine *engine, int place)
+{
+    const struct ferryi_engine_config *config = &engine->config;
+    struct ferryi_port *port = &engine->ports[place];
+    size_t count = config->chunk_count;
+    if (!count)
+        count = ferryi_staging_helpers(engine, place) > 0 ? CHUNK_COUNT_WITH_HELPERS : CHUNK_COUNT;
+    enum ferryi_copy_loop loop = config->copy ? (enum ferryi_copy_loop)(config->copy - FERRY_STAGING_COPY_LIBC) : FERRYI_COPY_LOOPS;
+    ferryi_mutex_init(&port->mutex);
+    ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, count, config->log);
+    ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count, config->log);
+    ferryi_tuning_init(&port->uploads, false, loop, engine->fixed_ring);
+    ferryi_tuning_init(&port->downloads, true, loop, engine->fixed_ring);
+    atomic_init(&port->reachable, find_reachable(engine, place));
+}
+
+static ferryi_device *
+device_that_pins(const ferryi_engine *engine)
+{
+    for (int place = 1; place <= engine->config.count; place++)
+        if (engine->devices[place]->capabilities & FERRY_CAN_PIN)
+            return engine->devices[place];
+    return NULL;
+}
+
 ferry_status
 ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out)
 {
@@ -43,12 +75,13 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     for (int place = 1; place <= config->count; place++)
         engine->devices[place] = config->devices[place];
     engine->config.devices = engine->devices;
-    for (int place = 1; place <= config->count; place++) {
-        struct ferryi_port *port = &engine->ports[place];
-        ferryi_mutex_init(&port->mutex);
-        ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, config->chunk_count, config->log);
-        atomic_init(&port->reachable, find_reachable(engine, place));
-    }
+    engine->fixed_ring = config->chunk_bytes || config->chunk_count;
+    if (!config->chunk_bytes)
+        engine->config.chunk_bytes = CHUNK_BYTES;
+    ferryi_crew_init(&engine->crew);
+    ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit, config->pin_piece_bytes, config->log);
+    for (int place = 1; place <= config->count; place++)
+        open_port(engine, place);
     *out = engine;
     return FERRY_OK;
 }
@@ -58,29 +91,41 @@ ferryi_engine_destroy(ferryi_engine **engine)
 {
     if (!*engine)
         return;
+    ferryi_crew_clear(&(*engine)->crew);
     for (int place = 1; place <= (*engine)->config.count; place++) {
         struct ferryi_port *port = &(*engine)->ports[place];
         ferryi_ring_clear(&port->ring);
+        ferryi_scatter_clear(*engine, place);
+        ferryi_ring_clear(&port->large);
+        ferryi_tuning_clear(&port->uploads);
+        ferryi_tuning_clear(&port->downloads);
         if (port->in)
             ferryi_lane_retire(port->in);
         if (port->out)
             ferryi_lane_retire(port->out);
         ferryi_mutex_destroy(&port->mutex);
     }
+    ferryi_pins_clear(&(*engine)->pins);
     free(*engine);
     *engine = NULL;
-}
-
-bool
-ferryi_engine_is_host(const ferryi_engine *engine, int place)
-{
-    return place == FERRY_PLACE_HOST || (engine->devices[place]->capabilities & FERRYI_DEVICE_COHERENT);
 }
 
 struct ferryi_ring *
 ferryi_engine_ring(ferryi_engine *engine, int place)
 {
     return &engine->ports[place].ring;
+}
+
+struct ferryi_pins *
+ferryi_engine_pins(ferryi_engine *engine)
+{
+    return &engine->pins;
+}
+
+bool
+ferryi_engine_is_host(const ferryi_engine *engine, int place)
+{
+    return place == FERRY_PLACE_HOST || (engine->devices[place]->capabilities & FERRYI_DEVICE_COHERENT);
 }
 
 ferry_status
@@ -128,18 +173,46 @@ read_counter(struct ferryi_counter *counter)
     };
 }
 
+static ferry_transfer_count
+sum(ferry_transfer_count a, ferry_transfer_count b)
+{
+    return (ferry_transfer_count){a.copies + b.copies, a.bytes + b.bytes};
+}
+
+/* Of both paths. */
+static ferry_transfer_count
+read_direction(ferryi_engine *engine, ferry_direction direction)
+{
+    return sum(read_counter(&engine->counters[direction][false]), read_counter(&engine->counters[direction][true]));
+}
+
+/* Of both directions between host and device. */
+static ferry_transfer_count
+read_path(ferryi_engine *engine, bool staged)
+{
+    return sum(read_counter(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]), read_counter(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
+}
+
 void
 ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
 {
     *out = (ferry_transfer_stats){
-        .upload = read_counter(&engine->directions[FERRY_DIRECTION_UPLOAD]),
-        .download = read_counter(&engine->directions[FERRY_DIRECTION_DOWNLOAD]),
-        .device = read_counter(&engine->directions[FERRY_DIRECTION_DEVICE]),
-        .peer = read_counter(&engine->directions[FERRY_DIRECTION_PEER]),
-        .host = read_counter(&engine->directions[FERRY_DIRECTION_HOST]),
-        .fill = read_counter(&engine->directions[FERRY_DIRECTION_FILL]),
-        .direct = read_counter(&engine->direct),
-        .staged = read_counter(&engine->staged),
+        .batch_submissions = atomic_load_explicit(&engine->batch_submissions, memory_order_relaxed),
+        .batch_pieces = atomic_load_explicit(&engine->batch_pieces, memory_order_relaxed),
+        .upload = read_direction(engine, FERRY_DIRECTION_UPLOAD),
+        .download = read_direction(engine, FERRY_DIRECTION_DOWNLOAD),
+        .device = read_direction(engine, FERRY_DIRECTION_DEVICE),
+        .peer = read_direction(engine, FERRY_DIRECTION_PEER),
+        .host = read_direction(engine, FERRY_DIRECTION_HOST),
+        .fill = read_direction(engine, FERRY_DIRECTION_FILL),
+        .direct = read_path(engine, false),
+        .staged = read_path(engine, true),
+        .staging_chunks = atomic_load_explicit(&engine->chunks, memory_order_relaxed),
+        .helper_chunks = atomic_load_explicit(&engine->helper_chunks, memory_order_relaxed),
+        .libc_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_LIBC], memory_order_relaxed),
+        .prefetch_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_PREFETCH], memory_order_relaxed),
+        .stream_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_STREAM], memory_order_relaxed),
+        .turned_pinned = atomic_load_explicit(&engine->pins.turned, memory_order_relaxed),
     };
 }
 
@@ -169,9 +242,10 @@ copy_on_host(struct ferryi_run *run, char *target, const char *source)
         return ferryi_run_progress(run);
     }
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    enum ferryi_copy_loop loop = run->bytes >= FERRYI_COPY_STREAM_FROM ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, 1);
-        memcpy(target + run->done, source + run->done, bytes);
+        ferryi_copy_bytes(loop, target + run->done, source + run->done, bytes);
         ferryi_run_arrived(run, bytes);
         status = ferryi_run_progress(run);
     }
@@ -260,6 +334,28 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
+/* Page-locked after it was allocated: straight, piece by piece, each waited for, so that bytes that are told of have arrived. */
+static ferry_status
+copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target, const char *source)
+{
+    const char *host = run->direction == FERRY_DIRECTION_UPLOAD ? source : target;
+    size_t largest = ferryi_run_is_watched(run) ? ferryi_max_size(run->engine->config.chunk_bytes, DIRECT_PART) : run->bytes;
+    ferry_status status = FERRY_OK;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t rest = ferryi_pin_rest(&run->engine->pins, pin, host + run->done);
+        size_t bytes = ferryi_min_size(ferryi_run_part(run, run->done, largest, 1), rest);
+        status = submit(run, target + run->done, source + run->done, bytes);
+        run->queued |= status == FERRY_OK;
+        if (status == FERRY_OK)
+            status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
+        if (status != FERRY_OK)
+            break;
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
 /* -- which way ------------------------------------------------------------------------------------- */
 
 static ferry_status
@@ -276,13 +372,14 @@ copy_peer(struct ferryi_run *run, char *target, const char *source)
         atomic_fetch_and_explicit(&port->reachable, ~bit, memory_order_relaxed);
     }
     run->staged = true;
+    struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
     ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
-    return status == FERRY_OK ? ferryi_staged_peer(run, &port->ring, target, source) : status;
+    return status == FERRY_OK ? ferryi_staged_peer(run, &how, target, source) : status;
 }
 
-static struct ferryi_run
-make_run(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
-         const struct ferryi_transfer_job *job)
+struct ferryi_run
+ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
+                const struct ferryi_transfer_job *job)
 {
     struct ferryi_run run = {.engine = engine,
                              .job = job ? job : &nobody,
@@ -303,26 +400,43 @@ make_run(ferryi_engine *engine, int target_place, int source_place, size_t bytes
     return run;
 }
 
+/* The registered range that the host's side of the transfer lies in, if the device can use it; held. */
+static struct ferryi_pin *
+hold_pin(struct ferryi_run *run, const void *host)
+{
+    struct ferryi_pins *pins = &run->engine->pins;
+    if (!pins->device || !ferryi_engine_same_kind(pins->device, run->lane->device))
+        return NULL;
+    return ferryi_pins_hold(pins, host, run->bytes);
+}
+
+static ferry_status
+copy_pageable(struct ferryi_run *run, void *target, void *source)
+{
+    struct ferryi_pin *pin = hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
+    run->staged = !pin;
+    if (!pin)
+        return ferryi_staging_copy(run, target, source);
+    ferry_status status = copy_registered(run, pin, target, source);
+    if (status != FERRY_OK && run->queued)
+        ferryi_run_settle(run);
+    ferryi_pins_release(&run->engine->pins, pin);
+    return status;
+}
+
 static ferry_status
 copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory source)
 {
+    bool pageable = false;
     switch (run->direction) {
     case FERRY_DIRECTION_HOST: return copy_on_host(run, target.pointer, source.pointer);
     case FERRY_DIRECTION_PEER: return copy_peer(run, target.pointer, source.pointer);
-    case FERRY_DIRECTION_UPLOAD:
-        run->staged = !source.pinned;
-        if (run->staged)
-            return ferryi_staged_upload(run, ferryi_engine_ring(run->engine, target.place), target.pointer, source.pointer,
-                                        NULL);
-        break;
-    case FERRY_DIRECTION_DOWNLOAD:
-        run->staged = !target.pinned;
-        if (run->staged)
-            return ferryi_staged_download(run, ferryi_engine_ring(run->engine, source.place), target.pointer,
-                                          source.pointer, NULL);
-        break;
+    case FERRY_DIRECTION_UPLOAD: pageable = !source.pinned; break;
+    case FERRY_DIRECTION_DOWNLOAD: pageable = !target.pinned; break;
     default: break;
     }
+    if (pageable)
+        return copy_pageable(run, target.pointer, source.pointer);
     return copy_direct(run, target.pointer, source.pointer);
 }
 
@@ -332,7 +446,7 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
 {
     if (bytes == 0)
         return FERRY_OK;
-    struct ferryi_run run = make_run(engine, target.place, source.place, bytes, lane, job);
+    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, bytes, lane, job);
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)
         status = copy(&run, target, source);
@@ -346,7 +460,7 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
 {
     if (count == 0)
         return FERRY_OK;
-    struct ferryi_run run = make_run(engine, target.place, source.place, 0, lane, job);
+    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, 0, lane, job);
     assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
     bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
     if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes, &run.bytes))
@@ -356,10 +470,10 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
     if (status == FERRY_OK && run.direction == FERRY_DIRECTION_HOST) {
         status = transform_on_host(&run, target.pointer, source.pointer, transform);
     } else if (status == FERRY_OK) {
-        struct ferryi_ring *ring = ferryi_engine_ring(engine, down ? source.place : target.place);
+        struct ferryi_staging how = ferryi_staging_plain(engine, down ? source.place : target.place);
         run.staged = true;
-        status = down ? ferryi_staged_download(&run, ring, target.pointer, source.pointer, transform)
-                      : ferryi_staged_upload(&run, ring, target.pointer, source.pointer, transform);
+        status = down ? ferryi_staged_download(&run, &how, target.pointer, source.pointer, transform)
+                      : ferryi_staged_upload(&run, &how, target.pointer, source.pointer, transform);
     }
     return ferryi_run_end(&run, status);
 }

@@ -10,8 +10,10 @@
  * engine, and afterwards notes the uses on that lane.
  *
  * Pinned host memory goes straight to the copy engine. Pageable memory goes through the device's staging ring of pinned chunks: an upload
- * returns when the last byte has been staged; a download returns when the last byte has arrived. Host to host is memcpy. Pageable
- * memory is never handed to an asynchronous driver call.
+ * returns when the last byte has been staged; a download returns when the last byte has arrived. Chunks of long transfers are filled and
+ * drained by the crew (crew.h) beside the caller; which ring and which loop they take is measured (tuning.h). Host to host is memcpy.
+ * Pageable memory is never handed to an asynchronous driver call. Ordinary memory that was page-locked later (pins.h) goes straight too, but
+ * a transfer of it ends as one of pageable memory does: nothing uses the memory any more when it returns.
  *
  * Every transfer is counted by direction and path, and told to the trace callback. No lock is held during a copy, a wait or a callback:
  * a transfer owns the chunks of a ring that it has in flight, and several transfers share one (ring.h). When a transfer fails, what it had
@@ -23,6 +25,7 @@
 
 #include "src/base/base.h"
 #include "src/device/lane.h"
+#include "src/transfer/pins.h"
 
 typedef struct ferryi_engine ferryi_engine;
 
@@ -58,7 +61,11 @@ struct ferryi_engine_config {
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
-    size_t chunk_bytes, chunk_count; /* of a ring */
+    size_t chunk_bytes, chunk_count; /* of a ring; 0: as suits the transfer */
+    ferry_staging_copy copy;
+    unsigned threads;                /* that fill and drain, the caller among them; 0: as many as help */
+    size_t pinned_bytes_limit; /* of the pinned pool and of own memory that is page-locked */
+    size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
 };
@@ -89,6 +96,9 @@ ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory targ
 
 /* True when `target_place` can copy from `source_place` directly. The set of such places for one target. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
+
+/* Host memory that was page-locked after it was allocated. */
+struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out); /* all but device_calls */
 

@@ -104,8 +104,8 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
         repeat(seed, pattern, upload.bytes);
         source = seed;
     }
-    ferry_status status =
-        ferryi_staged_upload(&upload, ferryi_engine_ring(run->engine, run->target_place), target, source, NULL);
+    struct ferryi_staging how = ferryi_staging_plain(run->engine, run->target_place);
+    ferry_status status = ferryi_staged_upload(&upload, &how, target, source, NULL);
     run->queued |= upload.queued;
     if (upload.done > 0)
         ferryi_run_arrived(run, upload.done);

@@ -149,6 +149,25 @@ ferryi_ring_take(struct ferryi_ring *ring, int place, bool block, struct ferryi_
     return FERRY_OK;
 }
 
+bool
+ferryi_ring_is_usable(struct ferryi_ring *ring)
+{
+    ferryi_mutex_lock(&ring->mutex);
+    bool made = ring->made > 0;
+    ferryi_mutex_unlock(&ring->mutex);
+    if (made)
+        return true;
+    char *before = ferryi_last_error_copy();
+    struct ferryi_chunk *chunk = NULL;
+    bool usable = find(ring, false, &chunk) == FERRY_OK;
+    if (chunk)
+        ferryi_ring_give(ring, chunk);
+    if (!usable)
+        ferryi_explain("%s", before ? before : "");
+    free(before);
+    return usable;
+}
+
 void
 ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {

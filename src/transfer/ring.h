@@ -8,13 +8,16 @@
  * Chunks are made when a transfer finds none idle, up to the ring's count. A transfer takes one, uses it, and gives it
  * back as soon as its last use is queued; the chunk then remembers the event that ends that use, and the next taker
  * waits for it. So several transfers share a ring, and no lock is held during a copy or a callback. Whoever
- * holds a chunk may only try for another: who blocks holds none, and chunks always come back.
+ * holds a chunk may only try for another: who blocks holds none, and chunks always come back. A transfer that is begun inside a callback
+ * of another one, which holds chunks meanwhile, comes to one too: callbacks run right after a chunk was given back, so the last of
+ * all that are inside one has left a chunk to the others.
  *
  * A ring belongs to the engine. Its mutex guards the list and is never held across a driver call.
  */
 
 #include "src/base/base.h"
 #include "src/device/device.h"
+#include "src/transfer/crew.h"
 
 struct ferryi_chunk {
     void *memory;
@@ -22,6 +25,7 @@ struct ferryi_chunk {
     int pending;                          /* place whose work may still use the memory; 0: none */
     bool unrecorded;                      /* no event stands for that work: the whole device is waited for */
     size_t bytes;                         /* holder's note: how many are on their way */
+    struct ferryi_task task;              /* holder's: the copy that fills or drains it */
     struct ferryi_chunk *next;            /* in the ring's list of free chunks, or the holder's */
 };
 
@@ -47,6 +51,9 @@ void ferryi_ring_clear(struct ferryi_ring *ring);
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, int place, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
+
+/* Can a chunk be had at all? Makes the first one. Leaves this thread's sentence alone. */
+bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /* Make sure that the chunk has an event of `place`, before work is queued that needs one. */
 ferry_status ferryi_chunk_prepare(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place);

@@ -60,6 +60,8 @@ void
 ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
 {
     run->done += bytes;
+    if (run->clock_from > 0 && run->done >= run->clock_from && run->clock_ns == 0)
+        run->clock_ns = ferryi_now_ns();
     if (run->job->part_done)
         run->job->part_done(run->done, run->job->user);
 }
@@ -134,15 +136,18 @@ tell(const struct ferryi_run *run)
 }
 
 /* After a failure nothing that this transfer queued may still be on its way when its caller hears of it. */
-static void
-settle(struct ferryi_run *run)
+void
+ferryi_run_settle(struct ferryi_run *run)
 {
+    char *before = ferryi_last_error_copy();
     ferryi_lane *lanes[] = {run->second, run->lane};
     for (size_t i = 0; i < 2; i++) {
         if (lanes[i] && FERRYI_CALL(lanes[i]->device, stream_synchronize, lanes[i]->native) != FERRY_OK)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING, "wait for what a failed transfer had queued: %s",
                        ferry_last_error());
     }
+    ferryi_explain("%s", before ? before : "");
+    free(before);
 }
 
 static ferry_status
@@ -152,12 +157,8 @@ failed(struct ferryi_run *run, ferry_status status)
     describe_device(run, where, sizeof(where));
     ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived", direction_name(run->direction), run->bytes, where,
                    run->done);
-    char *why = ferryi_last_error_copy();
     if (run->queued)
-        settle(run);
-    if (why)
-        ferryi_fail(status, "%s", why);
-    free(why);
+        ferryi_run_settle(run);
     return status;
 }
 
@@ -168,9 +169,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         failed(run, status);
     if (run->done == 0)
         return status;
-    count(&run->engine->directions[run->direction], run->done);
-    if (run->direction == FERRY_DIRECTION_UPLOAD || run->direction == FERRY_DIRECTION_DOWNLOAD)
-        count(run->staged ? &run->engine->staged : &run->engine->direct, run->done);
+    count(&run->engine->counters[run->direction][run->staged], run->done);
     tell(run);
     return status;
 }

@@ -7,15 +7,22 @@
  * cross, on the device's side when elements are transformed on the way.
  */
 
+#include "src/transfer/crew.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/ring.h"
+#include "src/transfer/tuning.h"
 
 /* What the engine keeps of one device. */
 struct ferryi_port {
     ferryi_lane *in, *out;      /* opened at first need, under the mutex */
     ferryi_mutex mutex;
     struct ferryi_ring ring;
+    struct ferryi_ring large;   /* the same with large chunks, for long transfers; none are made until one takes them */
+    struct ferryi_tuning uploads, downloads;
     _Atomic uint32_t reachable; /* places it can copy from; loses those that turn out not to be */
+    void *_Atomic scatter;      /* the kernel of batches (scatter.h); NULL: not loaded, or not to be had */
+    void *scatter_module;
+    bool scatter_asked;         /* under the mutex */
 };
 
 struct ferryi_counter {
@@ -23,11 +30,25 @@ struct ferryi_counter {
 };
 
 struct ferryi_engine {
-    struct ferryi_engine_config config;
+    struct ferryi_engine_config config; /* with the size of chunks filled in */
+    bool fixed_ring;                    /* it was asked for */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
-    struct ferryi_counter directions[FERRY_DIRECTION_FILL + 1];
-    struct ferryi_counter direct, staged;
+    _Atomic uint64_t batch_submissions, batch_pieces;
+    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
+    _Atomic uint64_t chunks, helper_chunks;      /* of staged copies between host and device */
+    _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */
+    struct ferryi_crew crew;
+    struct ferryi_pins pins;
+};
+
+/* How a staged transfer goes. */
+struct ferryi_staging {
+    struct ferryi_ring *ring;
+    enum ferryi_copy_loop loop;
+    bool shared;   /* the crew fills and drains too */
+    size_t window; /* chunks that may be filled, or drained, at once */
+    size_t until;  /* stop when so many bytes of the run are done; SIZE_MAX: go to the end */
 };
 
 struct ferryi_run {
@@ -42,6 +63,8 @@ struct ferryi_run {
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */
     size_t told;                    /* done at the last call of keep_going */
+    size_t clock_from;              /* note the time when so many bytes are done */
+    uint64_t clock_ns;              /* that time; 0: not yet */
 };
 
 /* True for host memory, and for devices whose memory is host memory. */
@@ -50,15 +73,20 @@ bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 /* Devices of one kind know each other as peers and take each other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
+/* A transfer between two places, its direction found out; `job` may be NULL. */
+struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
+                                  const struct ferryi_transfer_job *job);
 /* CANCELLED when the job was cancelled before anything moved. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
 /* `bytes` more were submitted, or have arrived: tells part_done. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Between parts, with no chunk of an upload held: asks keep_going and the flag. */
+/* Between parts, right after the chunk of one was given back: asks keep_going and the flag. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
 /* Count, settle a failure, tell the trace. Returns the status, with what arrived in the sentence. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
+/* Wait for what a failed transfer has queued; keeps this thread's sentence. */
+void ferryi_run_settle(struct ferryi_run *run);
 /* Destroy an event; a failure is logged and leaves this thread's sentence alone. */
 void ferryi_run_drop_event(struct ferryi_run *run, ferryi_device *device, void *event);
 
@@ -67,15 +95,22 @@ size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t larges
 /* True when somebody may stop the transfer, so that it must go part by part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
-/* Transfers of pageable memory through a ring (staged.c). `transform` may be NULL. Host pointers advance by host elements. */
-ferry_status ferryi_staged_upload(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source,
+/* Transfers of pageable memory through a ring (staged.c), from where the run is. `transform` may be NULL. Host pointers advance by host elements. */
+ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                                   const struct ferryi_transform *transform);
-ferry_status ferryi_staged_download(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source,
+ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                                     const struct ferryi_transform *transform);
-/* From the source device's memory through `ring`, the target device's; `run->second` is the source device's lane. */
-ferry_status ferryi_staged_peer(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source);
+/* From the source device's memory through the ring, the target device's; `run->second` is the source device's lane. */
+ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
 
-/* The ring of a place, and its lanes: NULL in *out after a failure. */
+/* The plain way through the small ring of a place, by the caller alone. */
+struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
+/* How many helpers a device's long transfers have. */
+unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
+/* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best (staging.c). */
+ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
+
+/* The small ring of a place, and its lanes. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
 ferry_status ferryi_engine_open_lane(ferryi_engine *engine, int place, bool out_of, ferryi_lane **out);
 

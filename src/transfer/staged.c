@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <assert.h>
-#include <string.h>
-
 #include "src/transfer/run.h"
+
+#include <assert.h>
 
 /* The host's side of a staged transfer: plain bytes, or elements that are transformed into and out of the chunk. */
 struct host_side {
@@ -26,16 +25,6 @@ download_side(const struct ferryi_transform *transform)
     return (struct host_side){transform, transform->target_bytes, transform->source_bytes};
 }
 
-/* `bytes` are the device's; the offset in host memory that belongs to one in device memory is host_offset(). */
-static void
-convey(const struct host_side *side, void *target, const void *source, size_t bytes)
-{
-    if (side->transform)
-        side->transform->run(target, source, bytes / side->device_unit, side->transform->user);
-    else
-        memcpy(target, source, bytes);
-}
-
 static size_t
 host_offset(const struct host_side *side, size_t device_bytes)
 {
@@ -49,6 +38,71 @@ check_unit(const struct ferryi_ring *ring, size_t unit)
         return FERRY_OK;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "one element of %zu bytes is larger than a staging chunk of %zu bytes", unit,
                        ring->chunk_bytes);
+}
+
+/* -- chunks of a transfer, oldest first ------------------------------------------------------------ */
+
+struct chain {
+    struct ferryi_chunk *first, **last;
+    size_t count;
+};
+
+static void
+push(struct chain *chain, struct ferryi_chunk *chunk)
+{
+    if (chain->count++ == 0)
+        chain->last = &chain->first;
+    chunk->next = NULL;
+    *chain->last = chunk;
+    chain->last = &chunk->next;
+}
+
+static struct ferryi_chunk *
+pop(struct chain *chain)
+{
+    struct ferryi_chunk *chunk = chain->first;
+    assert(chunk);
+    chain->first = chunk->next;
+    chunk->next = NULL;
+    chain->count--;
+    return chunk;
+}
+
+/* -- between host memory and a chunk --------------------------------------------------------------- */
+
+/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own functions. */
+static void
+begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const struct host_side *side, struct ferryi_chunk *chunk,
+             void *target, const void *source)
+{
+    struct ferryi_task *task = &chunk->task;
+    if (side->transform) {
+        side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
+        *task = (struct ferryi_task){.done = true};
+        return;
+    }
+    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes};
+    ferryi_crew_give(&run->engine->crew, task, how->shared);
+}
+
+/* Wait until it is done. */
+static void
+end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
+{
+    struct ferryi_task *task = &chunk->task;
+    ferryi_engine *engine = run->engine;
+    ferryi_crew_finish(&engine->crew, task);
+    atomic_fetch_add_explicit(&engine->chunks, 1, memory_order_relaxed);
+    if (task->by_helper)
+        atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
+    if (task->bytes > 0)
+        atomic_fetch_add_explicit(&engine->loop_bytes[task->loop], task->bytes, memory_order_relaxed);
+}
+
+static size_t
+end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
+{
+    return ferryi_min_size(how->until, run->bytes);
 }
 
 /* -- uploads --------------------------------------------------------------------------------------- */
@@ -73,56 +127,74 @@ send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chun
 }
 
 ferry_status
-ferryi_staged_upload(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source,
+ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                      const struct ferryi_transform *transform)
 {
     const struct host_side side = upload_side(transform);
+    const size_t end = end_of(run, how);
+    struct ferryi_ring *ring = how->ring;
+    struct chain filling = {0};
+    size_t begun = run->done;
     ferry_status status = check_unit(ring, side.device_unit);
-    while (status == FERRY_OK && run->done < run->bytes) {
-        struct ferryi_chunk *chunk;
-        status = ferryi_ring_take(ring, ring->place, true, &chunk);
+    while (status == FERRY_OK && run->done < end) {
+        struct ferryi_chunk *chunk = NULL;
+        if (begun < end && filling.count < how->window)
+            status = ferryi_ring_take(ring, ring->place, filling.count == 0, &chunk);
         if (status != FERRY_OK)
             break;
-        chunk->bytes = ferryi_run_part(run, run->done, ring->chunk_bytes, side.device_unit);
-        convey(&side, chunk->memory, (const char *)source + host_offset(&side, run->done), chunk->bytes);
+        if (chunk) {
+            chunk->bytes = ferryi_run_part(run, begun, ring->chunk_bytes, side.device_unit);
+            begin_convey(run, how, &side, chunk, chunk->memory, (const char *)source + host_offset(&side, begun));
+            begun += chunk->bytes;
+            push(&filling, chunk);
+            if (filling.count < how->window && begun < end)
+                continue;
+        }
+        chunk = pop(&filling);
+        end_convey(run, chunk);
         status = send(run, ring, chunk, target);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
+    while (filling.count > 0) {
+        struct ferryi_chunk *chunk = pop(&filling);
+        end_convey(run, chunk);
+        ferryi_ring_give(ring, chunk);
+    }
     return status;
 }
 
-/* -- downloads and peers: chunks in flight from the source, oldest first --------------------------- */
+/* -- downloads and peers: chunks in flight from the source, then on their way out of the ring ------- */
 
 struct flight {
     struct ferryi_run *run;
+    const struct ferryi_staging *how;
     struct ferryi_ring *ring;
     ferryi_lane *lane; /* of the source's device */
     int source_place;
     const char *source;
     char *target;
     struct host_side side;
-    struct ferryi_chunk *first, **last;
-    size_t count, limit;
+    struct chain flying, landing;
+    size_t limit;     /* chunks of both at once */
     size_t submitted; /* bytes */
+    size_t touched;   /* bytes that have left the device */
 };
 
 static void
-flight_init(struct flight *flight, struct ferryi_run *run, struct ferryi_ring *ring, ferryi_lane *lane, int source_place)
+flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_staging *how, ferryi_lane *lane, int source_place)
 {
-    const ferry_transfer_options *options = run->job->options;
-    *flight = (struct flight){.run = run, .ring = ring, .lane = lane, .source_place = source_place};
-    flight->last = &flight->first;
-    /* keep_going runs while chunks are in flight: one stays free, so that a transfer inside it can go on. */
-    flight->limit = ring->chunk_count - (options && options->keep_going && ring->chunk_count > 1);
+    *flight = (struct flight){.run = run, .how = how, .ring = how->ring, .lane = lane, .source_place = source_place,
+                              .limit = how->ring->chunk_count, .submitted = run->done, .touched = run->done};
 }
 
-/* Queue one more chunk. *out_none is true when every chunk is with somebody else and some of ours are in flight. */
+/* Queue one more chunk. *out_none is true when every chunk is with somebody else and some are ours. */
 static ferry_status
 submit(struct flight *flight, bool *out_none)
 {
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(flight->ring, flight->source_place, flight->count == 0, &chunk);
+    bool block = flight->flying.count + flight->landing.count == 0;
+    ferry_status status = ferryi_ring_take(flight->ring, flight->source_place, block, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
@@ -139,56 +211,84 @@ submit(struct flight *flight, bool *out_none)
         return status;
     }
     flight->submitted += chunk->bytes;
-    *flight->last = chunk;
-    flight->last = &chunk->next;
-    flight->count++;
+    push(&flight->flying, chunk);
     return FERRY_OK;
 }
 
-static struct ferryi_chunk *
-pop(struct flight *flight)
+/* What happens to a chunk that the device has filled: `touch` begins it, and `land` ends it and gives the chunk back. */
+struct landing {
+    ferry_status (*touch)(struct flight *flight, struct ferryi_chunk *chunk);
+    ferry_status (*land)(struct flight *flight, struct ferryi_chunk *chunk);
+};
+
+/* Wait for the oldest chunk in flight. */
+static ferry_status
+touch_down(struct flight *flight, const struct landing *landing)
 {
-    struct ferryi_chunk *chunk = flight->first;
-    flight->first = chunk->next;
-    if (!flight->first)
-        flight->last = &flight->first;
-    chunk->next = NULL;
-    flight->count--;
-    return chunk;
+    struct ferryi_chunk *chunk = flight->flying.first;
+    ferry_status status = ferryi_chunk_wait(flight->ring, chunk);
+    if (status == FERRY_OK)
+        status = landing->touch(flight, chunk);
+    if (status != FERRY_OK)
+        return status;
+    push(&flight->landing, pop(&flight->flying));
+    flight->touched += chunk->bytes;
+    return FERRY_OK;
 }
 
-/* Run to the end: `land` waits for one chunk, hands its bytes on, and gives it back. */
+static void
+abort_flight(struct flight *flight)
+{
+    while (flight->landing.count > 0) {
+        struct ferryi_chunk *chunk = pop(&flight->landing);
+        ferryi_crew_finish(&flight->run->engine->crew, &chunk->task);
+        ferryi_ring_give(flight->ring, chunk);
+    }
+    while (flight->flying.count > 0)
+        ferryi_ring_give(flight->ring, pop(&flight->flying));
+}
+
 static ferry_status
-flight_run(struct flight *flight, ferry_status (*land)(struct flight *flight, struct ferryi_chunk *chunk))
+flight_run(struct flight *flight, const struct landing *landing)
 {
     struct ferryi_run *run = flight->run;
+    const size_t end = end_of(run, flight->how);
     ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
+    while (status == FERRY_OK && run->done < end) {
         bool none = true;
-        if (flight->submitted < run->bytes && flight->count < flight->limit)
+        if (flight->submitted < end && flight->flying.count + flight->landing.count < flight->limit)
             status = submit(flight, &none);
         if (status != FERRY_OK || !none)
             continue;
-        status = land(flight, pop(flight));
+        if (flight->flying.count > 0 && flight->landing.count < flight->how->window)
+            status = touch_down(flight, landing);
+        if (status == FERRY_OK && (flight->landing.count >= flight->how->window || flight->flying.count == 0))
+            status = landing->land(flight, pop(&flight->landing));
+        else
+            continue;
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
-    while (flight->count > 0)
-        ferryi_ring_give(flight->ring, pop(flight));
+    abort_flight(flight);
     return status;
+}
+
+static ferry_status
+touch_host(struct flight *flight, struct ferryi_chunk *chunk)
+{
+    begin_convey(flight->run, flight->how, &flight->side, chunk, flight->target + host_offset(&flight->side, flight->touched),
+                 chunk->memory);
+    return FERRY_OK;
 }
 
 static ferry_status
 land_on_host(struct flight *flight, struct ferryi_chunk *chunk)
 {
-    ferry_status status = ferryi_chunk_wait(flight->ring, chunk);
     size_t bytes = chunk->bytes;
-    if (status == FERRY_OK)
-        convey(&flight->side, flight->target + host_offset(&flight->side, flight->run->done), chunk->memory, bytes);
+    end_convey(flight->run, chunk);
     ferryi_ring_give(flight->ring, chunk);
-    if (status == FERRY_OK)
-        ferryi_run_arrived(flight->run, bytes);
-    return status;
+    ferryi_run_arrived(flight->run, bytes);
+    return FERRY_OK;
 }
 
 /* All bytes fit one chunk: no event is needed. */
@@ -201,47 +301,50 @@ download_at_once(struct flight *flight)
     ferry_status status = ferryi_ring_take(flight->ring, flight->source_place, true, &chunk);
     if (status != FERRY_OK)
         return status;
+    chunk->bytes = run->bytes;
     status = FERRYI_CALL(lane->device, copy_download, chunk->memory, flight->source, run->bytes, lane->native);
     if (status == FERRY_OK) {
         run->queued = true;
         status = ferryi_chunk_settle(flight->ring, chunk, flight->source_place, lane->native);
     }
-    if (status == FERRY_OK)
-        convey(&flight->side, flight->target, chunk->memory, run->bytes);
-    ferryi_ring_give(flight->ring, chunk);
-    if (status != FERRY_OK)
+    if (status != FERRY_OK) {
+        ferryi_ring_give(flight->ring, chunk);
         return status;
-    ferryi_run_arrived(run, run->bytes);
-    return ferryi_run_progress(run);
+    }
+    (void)touch_host(flight, chunk);
+    status = land_on_host(flight, chunk);
+    return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
 ferry_status
-ferryi_staged_download(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source,
+ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                        const struct ferryi_transform *transform)
 {
+    static const struct landing landing = {touch_host, land_on_host};
     struct flight flight;
-    flight_init(&flight, run, ring, run->lane, run->source_place);
+    flight_init(&flight, run, how, run->lane, run->source_place);
     flight.side = download_side(transform);
     flight.source = source;
     flight.target = target;
-    ferry_status status = check_unit(ring, flight.side.device_unit);
+    ferry_status status = check_unit(how->ring, flight.side.device_unit);
     if (status != FERRY_OK)
         return status;
-    if (ferryi_run_part(run, 0, ring->chunk_bytes, flight.side.device_unit) == run->bytes)
+    if (ferryi_run_part(run, 0, how->ring->chunk_bytes, flight.side.device_unit) == run->bytes)
         return download_at_once(&flight);
-    return flight_run(&flight, land_on_host);
+    return flight_run(&flight, &landing);
+}
+
+static ferry_status
+touch_peer(struct flight *flight, struct ferryi_chunk *chunk)
+{
+    chunk->task = (struct ferryi_task){.done = true};
+    return ferryi_chunk_prepare(flight->ring, chunk, flight->ring->place);
 }
 
 static ferry_status
 land_on_peer(struct flight *flight, struct ferryi_chunk *chunk)
 {
-    ferry_status status = ferryi_chunk_wait(flight->ring, chunk);
-    if (status == FERRY_OK)
-        status = ferryi_chunk_prepare(flight->ring, chunk, flight->ring->place);
-    if (status == FERRY_OK)
-        return send(flight->run, flight->ring, chunk, flight->target);
-    ferryi_ring_give(flight->ring, chunk);
-    return status;
+    return send(flight->run, flight->ring, chunk, flight->target);
 }
 
 /* What the caller ordered the run's lane after must come before what `later`, of another device, does next. */
@@ -264,15 +367,16 @@ order_after(struct ferryi_run *run, ferryi_lane *later)
 }
 
 ferry_status
-ferryi_staged_peer(struct ferryi_run *run, struct ferryi_ring *ring, void *target, const void *source)
+ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
+    static const struct landing landing = {touch_peer, land_on_peer};
     ferry_status status = order_after(run, run->second);
     if (status != FERRY_OK)
         return status;
     struct flight flight;
-    flight_init(&flight, run, ring, run->second, run->source_place);
+    flight_init(&flight, run, how, run->second, run->source_place);
     flight.side = (struct host_side){NULL, 1, 1};
     flight.source = source;
     flight.target = target;
-    return flight_run(&flight, land_on_peer);
+    return flight_run(&flight, &landing);
 }

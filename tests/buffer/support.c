@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "src/buffer/worker.h"
+#include "tests/support/convert_kernels.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
@@ -44,6 +45,7 @@ fixture_open(fixture *f, const ferry_context_options *options)
     memset(f, 0, sizeof(*f));
     lazy_register();
     fault_register();
+    convert_kernels_register();
     ferry_context_options own = options ? *options : (ferry_context_options){0};
     own.log = note_log;
     own.log_user = f;

@@ -171,6 +171,53 @@ test_events_and_buffers_may_go_first(void **state)
     free(got);
 }
 
+struct gate {
+    atomic_bool held, open;
+};
+
+/* Holds the thread of the first download until the gate opens, or it takes too long. */
+static void
+hold_downloads(const ferry_trace *trace, void *user)
+{
+    struct gate *gate = user;
+    if (trace->direction != FERRY_DIRECTION_DOWNLOAD || atomic_exchange(&gate->held, true))
+        return;
+    for (int i = 0; i < 5000 && !atomic_load(&gate->open); i++)
+        ferryi_sleep_ns(1000000);
+}
+
+/* Each way to and from a device has its own helper: nothing waits behind what goes the other way. */
+static void
+test_an_upload_does_not_wait_behind_a_download(void **state)
+{
+    (void)state;
+    fixture f;
+    struct gate gate = {.held = false};
+    ferry_context_options options = {.trace = hold_downloads, .trace_user = &gate};
+    int32_t *values = counting(1), *got = counting(0);
+    fixture_open(&f, &options);
+    ferry_buffer *a = make_ints(&f, COUNT), *b = make_ints(&f, COUNT);
+    ferry_event *down, *up;
+    bool done = true;
+    write_counting(&f, a, 1, 0, COUNT, 5);
+    OK(ferry_buffer_copy_to_async(a, INT, 0, got, COUNT, f.stream, &down));
+    for (int i = 0; i < 5000 && !f.coherent && !atomic_load(&gate.held); i++)
+        ferryi_sleep_ns(1000000);
+    OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, f.stream, &up));
+    OK(ferry_event_synchronize(up));
+    OK(ferry_event_query(down, &done));
+    assert_true(!done || f.coherent);
+    atomic_store(&gate.open, true);
+    finish(&up);
+    finish(&down);
+    assert_int_equal(got[COUNT - 1], COUNT + 4);
+    ferry_buffer_destroy(&a);
+    ferry_buffer_destroy(&b);
+    fixture_close(&f);
+    free(values);
+    free(got);
+}
+
 int
 main(void)
 {
@@ -181,6 +228,7 @@ main(void)
         TEST(test_cancelled_calls_leave_the_map_truthful),
         TEST(test_streams_wait_for_the_event_of_a_copy),
         TEST(test_events_and_buffers_may_go_first),
+        cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/buffer/support.h"
+#include "tests/buffer/work.h"
 
 #define COUNT 1000
 
@@ -170,6 +170,33 @@ test_outside_writes_are_marked(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* Prefetches and asynchronous calls may still be queued when a wrap ends: nothing touches the memory afterwards. */
+static void
+test_queued_calls_end_before_the_wrap(void **state)
+{
+    fixture *f = *state;
+    work w;
+    work_open(f, &w);
+    work_delay(2000);
+    for (int way = 0; way < 4; way++) {
+        int32_t memory[COUNT] = {0};
+        ferry_buffer *b;
+        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+        OK(launch_fill(&w, f->stream, b, 0, COUNT, 7));
+        if (way & 1)
+            OK(ferry_buffer_prefetch(b, 0, NULL));
+        else
+            OK(ferry_buffer_fill_async(b, INT, 0, COUNT, &(int){7}, f->stream, NULL));
+        if (way & 2)
+            OK(ferry_buffer_unwrap(&b, NULL));
+        else
+            ferry_buffer_destroy(&b);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(memory[i], 7);
+    }
+    work_close(&w);
+}
+
 int
 main(void)
 {
@@ -179,6 +206,7 @@ main(void)
         TEST(test_read_only_wraps_refuse_writes),
         TEST(test_unwrap_needs_the_only_handle),
         TEST(test_outside_writes_are_marked),
+        TEST(test_queued_calls_end_before_the_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

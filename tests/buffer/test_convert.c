@@ -122,6 +122,253 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
     }
 }
 
+/* -- what crosses ---------------------------------------------------------------------------------- */
+
+enum { CROSSING = 1001 };
+
+/* Wide enough for every element here. */
+static double wide[CROSSING];
+static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
+
+/* Bytes per element that each copy should move: uploads of double to float and of byte to double, downloads of the same. */
+struct crossings {
+    size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
+};
+
+static void
+expect_crossings(fixture *f, int place, const struct crossings *expected)
+{
+    ferry_float_buffer narrower;
+    ferry_double_buffer wider;
+    ferry_byte_buffer bytes;
+    for (int i = 0; i < CROSSING; i++) {
+        wide[i] = i % 200 + 0.5;
+        narrow[i] = (unsigned char)i;
+    }
+    OK(ferry_float_create(f->context, CROSSING, NULL, &narrower));
+    OK(ferry_double_create(f->context, CROSSING, NULL, &wider));
+    OK(ferry_byte_create_from(f->context, narrow, CROSSING, NULL, &bytes));
+    touch(f, narrower.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+    touch(f, wider.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+    touch(f, bytes.raw, place, FERRY_UPDATE, 0, FERRY_REST);
+
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_float_copy_from_double(narrower, 0, wide, CROSSING, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, expected->up_to_narrow * CROSSING, 0);
+    before = moved(f);
+    OK(ferry_double_copy_from_byte(wider, 0, narrow, CROSSING, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, expected->up_to_wide * CROSSING, 0);
+    before = moved(f);
+    OK(ferry_double_copy_to_byte(wider, 0, got, CROSSING, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, 0, expected->down_to_narrow * CROSSING);
+    assert_memory_equal(got, narrow, CROSSING);
+    before = moved(f);
+    OK(ferry_byte_copy_to_double(bytes, 0, (double *)(void *)got, CROSSING, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, 0, expected->down_to_wide * CROSSING);
+    for (int i = 0; i < CROSSING; i++)
+        assert_true(((double *)(void *)got)[i] == narrow[i]);
+    OK(ferry_float_copy_to(narrower, 0, (float *)(void *)got, CROSSING));
+    for (int i = 0; i < CROSSING; i++)
+        assert_true(((float *)(void *)got)[i] == (float)wide[i]);
+    assert_true(ferry_buffer_is_current(narrower.raw, place));
+    assert_true(ferry_buffer_is_current(wider.raw, place));
+    ferry_float_destroy(&narrower);
+    ferry_double_destroy(&wider);
+    ferry_byte_destroy(&bytes);
+}
+
+/* "A converting upload converts into the staging chunk when the target is narrower and on the device when the source is narrower; downloads likewise." */
+static void
+test_the_fewest_bytes_cross(void **state)
+{
+    fixture *f = *state;
+    const struct crossings fewest = {4, 1, 1, 1};
+    for (int place = 1; place <= f->places; place++)
+        expect_crossings(f, place, &fewest);
+}
+
+/* What a device has no code for the host converts; the values are the same. */
+static void
+test_the_host_converts_for_a_device_that_cannot(void **state)
+{
+    fixture *f = *state;
+    const struct crossings all_on_host = {4, 8, 8, 1};
+    for (int place = 1; place <= f->places; place++) {
+        ferryi_converter *kept = f->context->converters[place];
+        f->context->converters[place] = NULL;
+        expect_crossings(f, place, &all_on_host);
+        f->context->converters[place] = kept;
+    }
+}
+
+/* "Device-resident pairs convert on the device with no host traffic", but for the answer of a check. */
+static void
+test_buffers_on_a_device_convert_there(void **state)
+{
+    fixture *f = *state;
+    static int32_t ints[CROSSING];
+    for (int place = 1; place <= f->places; place++) {
+        ferry_double_buffer d;
+        ferry_int_buffer n;
+        for (int i = 0; i < CROSSING; i++)
+            wide[i] = i * 0.5 - 100;
+        wide[900] = 1e10;
+        OK(ferry_double_create_from(f->context, wide, CROSSING, NULL, &d));
+        OK(ferry_int_create(f->context, CROSSING, NULL, &n));
+        touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
+        touch(f, n.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_int_convert_from_double(n, 1, d, 0, CROSSING - 1, FERRY_CONVERT_SATURATE));
+        expect_moved(f, &before, 0, 0);
+        assert_true(ferry_buffer_is_current(n.raw, place));
+        assert_false(ferry_buffer_is_current(n.raw, 0));
+
+        before = moved(f);
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_convert_from_double(n, 0, d, 800, FERRY_REST, FERRY_CONVERT_CHECK));
+        assert_int_equal(ferry_error_index(), 100);
+        OK(ferry_int_convert_from_double(n, 1, d, 0, 900, FERRY_CONVERT_CHECK));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_double_copy_to_int(d, 0, ints, CROSSING, FERRY_CONVERT_CHECK));
+        assert_int_equal(ferry_error_index(), 900);
+        expect_moved(f, &before, 0, 3 * sizeof(uint64_t));
+
+        OK(ferry_int_copy_to(n, 0, ints, CROSSING));
+        for (int i = 1; i < CROSSING; i++)
+            assert_int_equal(ints[i], i == 901 ? INT32_MAX : (int32_t)nearbyint(wide[i - 1]));
+        before = moved(f);
+        OK(ferry_double_copy_to_int(d, 0, ints, 900, FERRY_CONVERT_CHECK));
+        expect_moved(f, &before, 0, 900 * sizeof(int32_t) + sizeof(uint64_t));
+        assert_int_equal(ints[899], (int32_t)nearbyint(wide[899]));
+        ferry_double_destroy(&d);
+        ferry_int_destroy(&n);
+    }
+}
+
+/* Arrays of more than one part of scratch, from places that no vector begins at. */
+static void
+test_large_arrays_cross_in_parts(void **state)
+{
+    fixture *f = *state;
+    enum { LARGE = (9 << 20) + 77 };
+    unsigned char *from = malloc(LARGE), *to = malloc(LARGE);
+    assert_true(from && to);
+    for (size_t i = 0; i < LARGE; i++)
+        from[i] = (unsigned char)(i * 31 % 251);
+    for (int place = 1; place <= f->places && place < 2; place++) {
+        ferry_int16_buffer b;
+        OK(ferry_int16_create(f->context, LARGE + 3, NULL, &b));
+        touch(f, b.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_int16_copy_from_byte(b, 3, from, LARGE, FERRY_CONVERT_SATURATE));
+        OK(ferry_int16_copy_to_byte(b, 3, to, LARGE, FERRY_CONVERT_SATURATE));
+        expect_moved(f, &before, LARGE, LARGE);
+        assert_memory_equal(from, to, LARGE);
+        ferry_int16_destroy(&b);
+    }
+    free(from);
+    free(to);
+}
+
+/* A function of the program's own runs on the host, whatever the sizes are. */
+static ferry_status
+double_of_byte(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    for (size_t i = 0; i < count; i++)
+        ((double *)target)[i] = -(double)((const unsigned char *)source)[i];
+    return FERRY_OK;
+}
+
+static ferry_status
+byte_of_double(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    const double *from = source;
+    for (size_t i = 0; i < count && policy == FERRY_CONVERT_CHECK; i++)
+        if (!(from[i] >= -255 && from[i] <= 0))
+            return ferry_conversion_failed(&(ferry_conversion){DOUBLE, BYTE, NULL}, i);
+    for (size_t i = 0; i < count && target; i++)
+        ((unsigned char *)target)[i] = (unsigned char)-from[i];
+    return FERRY_OK;
+}
+
+/* The device cannot look at the values for a function of the host's: they come over once, and none of them is kept when one is bad. */
+static void
+test_own_functions_check_what_comes_from_a_device(void **state)
+{
+    fixture *f = *state;
+    const ferry_conversion own = {DOUBLE, BYTE, byte_of_double};
+    for (int place = 0; place <= f->places; place++) {
+        static double values[CROSSING];
+        ferry_double_buffer d;
+        for (int i = 0; i < CROSSING; i++)
+            values[i] = -(i % 200);
+        OK(ferry_double_create_from(f->context, values, CROSSING, NULL, &d));
+        touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
+        ferry_transfer_stats before = moved(f);
+        memset(narrow, 7, CROSSING);
+        OK(ferry_buffer_copy_to_converted(d.raw, &own, 1, narrow, CROSSING - 1, FERRY_CONVERT_CHECK));
+        expect_moved(f, &before, 0, place > 0 && !f->coherent ? sizeof(double) * (CROSSING - 1) : 0);
+        const unsigned char *bytes = (const unsigned char *)narrow;
+        for (int i = 1; i < CROSSING; i++)
+            assert_int_equal(bytes[i - 1], i % 200);
+        values[900] = 3;
+        OK(ferry_double_copy_from(d, 0, values, CROSSING));
+        touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
+        memset(narrow, 7, CROSSING);
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_CHECK));
+        assert_int_equal(ferry_error_index(), 900);
+        for (int i = 0; i < CROSSING; i++)
+            assert_int_equal(bytes[i], 7);
+        ferry_double_destroy(&d);
+    }
+}
+
+static void
+test_own_functions_run_on_the_host(void **state)
+{
+    fixture *f = *state;
+    const ferry_conversion own = {BYTE, DOUBLE, double_of_byte};
+    for (int place = 1; place <= f->places; place++) {
+        ferry_double_buffer d;
+        OK(ferry_double_create(f->context, CROSSING, NULL, &d));
+        touch(f, d.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+        memset(narrow, 7, sizeof(narrow));
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_buffer_copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_SATURATE));
+        expect_moved(f, &before, sizeof(double) * CROSSING, 0);
+        OK(ferry_double_copy_to(d, 0, (double *)(void *)got, CROSSING));
+        assert_true(((double *)(void *)got)[CROSSING - 1] == -7);
+        ferry_double_destroy(&d);
+    }
+}
+
+/* Where the device has no room for scratch, the host converts after all. */
+static void
+test_no_room_for_scratch(void **state)
+{
+    fixture *f = *state;
+    enum { COUNT = 1 << 20 };
+    unsigned char *bytes = calloc(COUNT, 1);
+    assert_non_null(bytes);
+    fixture_close(f);
+    const ferry_context_options options = {.device_bytes_limit = COUNT * sizeof(double) + (64 << 10)};
+    fixture_open(f, &options);
+    ferry_double_buffer d;
+    OK(ferry_double_create(f->context, COUNT, NULL, &d));
+    touch(f, d.raw, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    memset(bytes, 3, COUNT);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_double_copy_from_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, COUNT * sizeof(double), 0);
+    memset(bytes, 0, COUNT);
+    before = moved(f);
+    OK(ferry_double_copy_to_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE));
+    expect_moved(f, &before, 0, COUNT * sizeof(double));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(bytes[i], 3);
+    ferry_double_destroy(&d);
+    free(bytes);
+}
+
 int
 main(void)
 {
@@ -129,6 +376,13 @@ main(void)
         TEST(test_values_saturate_on_the_way_in),
         TEST(test_values_convert_on_the_way_out_and_between_buffers),
         TEST(test_checked_conversions_change_nothing_when_they_fail),
+        TEST(test_the_fewest_bytes_cross),
+        TEST(test_the_host_converts_for_a_device_that_cannot),
+        TEST(test_buffers_on_a_device_convert_there),
+        TEST(test_large_arrays_cross_in_parts),
+        TEST(test_own_functions_run_on_the_host),
+        TEST(test_own_functions_check_what_comes_from_a_device),
+        TEST(test_no_room_for_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

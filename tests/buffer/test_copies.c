@@ -206,9 +206,8 @@ keep_going(size_t done, size_t total, void *user)
 /* "Progress is monotonic and ends at the total; the callback may cancel." And: "copy, fill ... leave each chunk old or
  * new and the map says which." */
 static void
-test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
+check_progress(fixture *f)
 {
-    fixture *f = *state;
     enum { LONG = 1 << 18 };
     int32_t *values = malloc(LONG * sizeof(int32_t));
     assert_non_null(values);
@@ -229,15 +228,34 @@ test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
         assert_true(arrived < LONG);
         for (size_t i = arrived; i < LONG; i++)
             assert_int_equal(got[i], 0);
+        assert_int_equal(arrived * sizeof(int32_t), half.last);
         options.user = &whole;
         OK(ferry_buffer_copy_from_with(b, INT, 0, values, LONG, &options));
         assert_int_equal(whole.last, LONG * sizeof(int32_t));
         assert_true(whole.calls >= 8);
+        struct progress down = {.stop_after = SIZE_MAX};
+        options.user = &down;
+        OK(ferry_buffer_copy_to_with(b, INT, 0, got, LONG, &options));
+        assert_int_equal(down.last, LONG * sizeof(int32_t));
+        assert_memory_equal(got, values, LONG * sizeof(int32_t));
         expect_counting(f, b, 0, 0, FERRY_REST, 1);
         free(got);
         ferry_buffer_destroy(&b);
     }
     free(values);
+}
+
+/* Also when others fill and drain the staging ring. */
+static void
+test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
+{
+    fixture *f = *state;
+    check_progress(f);
+    fixture_close(f);
+    fixture_open(f, &(ferry_context_options){.staging_threads = 4, .staging_chunk_bytes = 1 << 15, .staging_chunk_count = 8});
+    check_progress(f);
+    if (!f->coherent)
+        assert_true(moved(f).staging_chunks > 64);
 }
 
 int

@@ -95,6 +95,8 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_create(f->context, 1, NULL));
     FAILS(INVALID, ferry_stream_wrap(NULL, 1, ferry_stream_native(f->stream), &out));
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
+    if (!f->coherent && !device_of(f, 1)->default_is_null)
+        FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
     assert_ptr_equal(out, SENTINEL);
     assert_null(ferry_stream_native(NULL));
     assert_int_equal(ferry_stream_place(NULL), -1);
@@ -325,6 +327,9 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         if (e)
             REFUSES(s, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
     }
+    ferry_buffer *raw = NULL;
+    OK(ferry_buffer_from_raw(b, INT, &raw));
+    assert_ptr_equal(raw, b);
     REFUSED(TYPE, b, ferry_buffer_copy(b, INT, 0, other, 0, 1));
     REFUSED(TYPE, other, ferry_buffer_copy(other, INT, 0, b, 0, 1));
     REFUSED(INVALID, b, ferry_buffer_copy(b, INT, 0, NULL, 0, 1));
@@ -608,6 +613,14 @@ test_conversions_check_their_arguments(void **state)
         REFUSED(RANGE, ints, ferry_buffer_convert(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p));
     }
     REFUSED(RANGE, ints, ferry_buffer_convert(ints, &good, 6, doubles, 0, 5, p));
+    /* The same bytes cannot be read as one element while they are written as another. */
+    ferry_buffer *same;
+    OK(ferry_buffer_view_of(doubles, INT, 0, 20, &same));
+    REFUSED(INVALID, doubles, ferry_buffer_convert(same, &good, 0, doubles, 0, 10, p));
+    REFUSED(INVALID, doubles, ferry_buffer_convert(same, &good, 5, doubles, 2, 1, p));
+    OK(ferry_buffer_convert(same, &good, 4, doubles, 0, 2, p));
+    OK(ferry_buffer_convert(same, &good, 0, doubles, 2, 4, p));
+    ferry_buffer_destroy(&same);
     fixture foreign;
     fixture_open(&foreign, NULL);
     ferry_buffer *other = make_ints(&foreign, 10);
@@ -643,6 +656,7 @@ test_after_the_context_handles_answer_little(void **state)
     open_at(&f, b, 1, FERRY_READ, 0, 5, &open);
     OK(ferry_stream_record(f.stream, &event));
     fixture_finish(&f);
+    ferry_context *context = f.context; /* kept by what lives */
     ferry_context_destroy(&f.context);
     assert_int_equal(f.errors, 1);
     assert_non_null(strstr(f.message, "survivor"));
@@ -659,6 +673,10 @@ test_after_the_context_handles_answer_little(void **state)
     assert_non_null(strstr(text, "int[10] \"survivor\" 40 bytes"));
     assert_false(ferry_buffer_is_current(b, 0));
 
+    ferry_batch *batch = SENTINEL;
+    FAILS(dead, ferry_buffer_create(context, INT, 1, NULL, &out));
+    FAILS(dead, ferry_batch_create(context, &batch));
+    assert_ptr_equal(batch, SENTINEL);
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, &memory));
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 0, &scope, &memory));
     FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));

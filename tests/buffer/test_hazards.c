@@ -783,6 +783,40 @@ test_double_buffered_loop(void **state)
     ferry_stream_destroy(&a);
 }
 
+static ferry_status
+fail_body(const ferry_call *call, void *user)
+{
+    (void)call, (void)user;
+    return FERRY_ERROR_CANCELLED;
+}
+
+/* A body that runs late, after its bytes were overwritten elsewhere and lost there, does not bring back what it wrote. */
+static void
+test_a_late_body_brings_nothing_back(void **state)
+{
+    fixture *f = *state;
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel *failing;
+    work w;
+    int values[100];
+    if (f->places < 2 || strcmp(device_of(f, 1)->kind, "lazy") != 0)
+        skip();
+    work_open(f, &w);
+    OK(ferry_kernel_create(f->context, &source, &failing));
+    ferry_buffer *b = make_ints(f, 100);
+    ferry_argument argument = ferry_buffer_argument(b, INT, 0, 100);
+    OK(launch_fill(&w, stream_of(f, 1), b, 0, 100, 1));
+    fill_on(f, b, stream_of(f, 2), 0, 100, 2);
+    OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
+    OK(ferry_stream_synchronize(stream_of(f, 1)));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, 100));
+    ferry_buffer_destroy(&b);
+    ferry_kernel_destroy(&failing);
+    work_close(&w);
+}
+
 int
 main(void)
 {
@@ -812,6 +846,7 @@ main(void)
         TEST(test_open_device_does_not_wait),
         TEST(test_host_read_beside_a_reading_kernel),
         TEST(test_double_buffered_loop),
+        TEST(test_a_late_body_brings_nothing_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

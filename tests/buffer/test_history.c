@@ -10,10 +10,16 @@
  * the design, written down once more without segments, ranges or asynchrony. After every operation state, copies
  * and current places must be the model's; what crossed to and from devices must be no more than the model's moves.
  *
+ * A second history runs in less device memory than its buffers want: copies that the pool's count says were evicted may be missing
+ * after an operation, pinned ones never, and then the model gives them up as an eviction should.
+ *
  * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS replace seed and length; a failure prints both.
  */
 
 #define BUFFERS 3
+#define MANY_BUFFERS 16       /* where memory is short ... */
+#define PINNABLE 3
+#define SHORT_BYTES (100 << 10) /* ... and this is what there is: the pinned ones, two that a call uses, and what it resizes */
 #define ROOM 4096 /* elements; several chunks of the staging ring, which is made small */
 #define VIEWS 3
 #define PENDING 4
@@ -50,7 +56,10 @@ struct pending {
 
 struct history {
     fixture f;
-    struct model models[BUFFERS];
+    struct model models[MANY_BUFFERS];
+    size_t buffers;  /* in use */
+    bool is_short;   /* of device memory */
+    uint64_t evictions; /* that the model took over */
     struct pending pending[PENDING];
     size_t pending_count;
     uint64_t crossed; /* bytes that the model moved */
@@ -260,7 +269,7 @@ expect_map(struct history *h, const struct model *m)
 static void
 expect_model(struct history *h)
 {
-    for (size_t b = 0; b < BUFFERS; b++) {
+    for (size_t b = 0; b < h->buffers; b++) {
         const struct model *m = &h->models[b];
         expect_map(h, m);
         expect_view(h, m, m->handle, 0, m->count);
@@ -298,7 +307,7 @@ choose_range(struct history *h, struct target *t)
 static struct target
 choose(struct history *h)
 {
-    struct model *m = &h->models[below(h, BUFFERS)];
+    struct model *m = &h->models[below(h, h->buffers)];
     struct target t = {.model = m, .handle = m->handle, .handle_begin = 0, .handle_end = m->count};
     const struct view *view = &m->views[below(h, VIEWS)];
     if (view->handle && below(h, 3) == 0) {
@@ -641,7 +650,7 @@ do_resize(struct history *h)
 {
     struct target t = choose(h);
     struct model *m = t.model;
-    size_t count = below(h, 6) == 0 ? below(h, ROOM) : below(h, 300);
+    size_t count = below(h, 6) == 0 ? below(h, ROOM) : h->is_short ? ROOM - below(h, 300) - 1 : below(h, 300);
     if (!may_resize(m)) {
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(m->handle, count));
         return;
@@ -679,6 +688,8 @@ do_pin(struct history *h)
     struct target t = choose(h);
     int place = choose_place(h);
     void *first, *second;
+    if (h->is_short && t.model >= &h->models[PINNABLE])
+        return;
     if (t.model->pins[place] > 0 || below(h, 3) > 0) {
         while (t.model->pins[place] > 0) {
             OK(ferry_buffer_unpin(t.handle, place));
@@ -694,12 +705,24 @@ do_pin(struct history *h)
     t.model->pins[place] = 2;
 }
 
+/* Copies move to other memory, and nobody can tell. */
+static void
+do_compact(struct history *h)
+{
+    for (int place = 1; place <= h->f.places; place++) {
+        ferry_pool *pool;
+        OK(ferry_context_pool(h->f.context, place, FERRY_MEMORY_DEFAULT, &pool));
+        OK(ferry_pool_compact(pool, NULL));
+    }
+}
+
 /* -- asynchronous ones ----------------------------------------------------------------------------- */
 
 static struct pending *
 new_pending(struct history *h, size_t count)
 {
-    if (h->pending_count == PENDING)
+    /* Claims of calls that wait their turn keep memory. */
+    if (h->pending_count == PENDING || h->is_short)
         drain(h);
     struct pending *p = &h->pending[h->pending_count];
     memset(p, 0, sizeof(*p));
@@ -786,6 +809,42 @@ do_fill_async(struct history *h)
         model_set(t.model, i, &value, 1);
 }
 
+/* -- evictions ------------------------------------------------------------------------------------- */
+
+static uint64_t
+counted_evictions(struct history *h)
+{
+    uint64_t count = 0;
+    for (int place = 0; place <= h->f.places; place++) {
+        ferry_pool *pool;
+        ferry_pool_stats stats;
+        OK(ferry_context_pool(h->f.context, place, FERRY_MEMORY_DEFAULT, &pool));
+        OK(ferry_pool_statistics(pool, &stats));
+        count += place == 0 || !h->f.coherent ? stats.evictions : 0;
+    }
+    return count;
+}
+
+/* Copies that went to make room went as an eviction lets them: not pinned, and no byte with them. */
+static void
+take_over_evictions(struct history *h)
+{
+    for (size_t b = 0; b < h->buffers; b++) {
+        struct model *m = &h->models[b];
+        ferry_buffer_info info;
+        OK(ferry_buffer_info_get(m->handle, &info));
+        for (int place = 1; place <= h->f.places; place++) {
+            if (!(m->exists & ~info.places_with_copy & BIT(place)))
+                continue;
+            assert_int_equal(m->pins[place], 0);
+            model_forget(h, m, 0, m->count, place);
+            m->exists &= ~BIT(place);
+            h->evictions++;
+        }
+    }
+    assert_int_equal(h->evictions, counted_evictions(h));
+}
+
 /* -- running --------------------------------------------------------------------------------------- */
 
 struct operation {
@@ -815,6 +874,7 @@ static const struct operation operations[] = {
     {"resize", do_resize, 4, false},
     {"view", do_view, 4, false},
     {"pin", do_pin, 4, false},
+    {"compact", do_compact, 1, true},
     {"copy_from_async", do_copy_from_async, 4, true},
     {"copy_to_async", do_copy_to_async, 2, true},
     {"copy_async", do_copy_async, 4, true},
@@ -844,9 +904,9 @@ number_from(const char *name, uint64_t otherwise)
 static void
 open_buffers(struct history *h)
 {
-    for (size_t b = 0; b < BUFFERS; b++) {
+    for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
-        m->count = b == 0 ? ROOM - 100 : below(h, 400);
+        m->count = b == 0 || h->is_short ? ROOM - 100 : below(h, 400);
         for (size_t i = 0; i < m->count; i++)
             m->cells[i].known = true;
         m->handle = make_ints(&h->f, m->count);
@@ -856,7 +916,7 @@ open_buffers(struct history *h)
 static void
 close_buffers(struct history *h)
 {
-    for (size_t b = 0; b < BUFFERS; b++) {
+    for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
         OK(ferry_buffer_copy_to(m->handle, INT, 0, h->scratch, m->count));
         expect_values(h, m, 0, h->scratch, m->count);
@@ -872,7 +932,7 @@ static void
 test_random_histories_agree_with_the_model(void **state)
 {
     struct history *h = *state;
-    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", 20000);
+    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", h->is_short ? 5000 : 20000);
     open_buffers(h);
     for (h->operation = 0; h->operation < count; h->operation++) {
         const struct operation *operation = choose_operation(h);
@@ -880,6 +940,8 @@ test_random_histories_agree_with_the_model(void **state)
         if (!operation->beside)
             drain(h);
         operation->run(h);
+        if (h->is_short)
+            drain(h), take_over_evictions(h);
         if (h->pending_count == 0)
             expect_model(h);
     }
@@ -889,15 +951,38 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
+/* The same when copies come and go: "A working set of 4x the device's memory runs (eviction): same results". */
+static void
+test_random_histories_in_little_memory(void **state)
+{
+    struct history *h = *state;
+    test_random_histories_agree_with_the_model(state);
+    assert_true(h->f.coherent || h->evictions > 50);
+}
+
 static int
-setup(void **state)
+open_history(void **state, bool is_short)
 {
     struct history *h = calloc(1, sizeof(*h));
     assert_non_null(h);
-    fixture_open(&h->f, &(ferry_context_options){.staging_chunk_bytes = 4096});
+    h->is_short = is_short;
+    h->buffers = is_short ? MANY_BUFFERS : BUFFERS;
+    fixture_open(&h->f, &(ferry_context_options){.staging_chunk_bytes = 4096, .device_bytes_limit = is_short ? SHORT_BYTES : 0});
     h->first_seed = h->seed = number_from("FERRY_TEST_SEED", 20250101);
     *state = h;
     return 0;
+}
+
+static int
+setup(void **state)
+{
+    return open_history(state, false);
+}
+
+static int
+setup_short(void **state)
+{
+    return open_history(state, true);
 }
 
 static int
@@ -918,6 +1003,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_random_histories_agree_with_the_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_random_histories_in_little_memory, setup_short, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
 
+#include <malloc.h>
+
+#include "src/base/sanitizer.h"
+
 /* Which memory: pinned and managed buffers, what is reported of them, and the context that libraries share. */
 
 #define COUNT 5000
@@ -288,6 +292,61 @@ test_streams_that_outlive_their_context(void **state)
     assert_null(stream);
 }
 
+#define COUNTS_MALLOC 0
+#if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
+#if __GLIBC_PREREQ(2, 33)
+#undef COUNTS_MALLOC
+#define COUNTS_MALLOC 1
+#endif
+#endif
+
+/* Buffers that were only created: what malloc gave for each, its own words included, on a context with one device. */
+static void
+test_an_idle_buffer_is_small(void **state)
+{
+#if COUNTS_MALLOC
+    enum { BUFFERS = 100000 };
+    fixture *f = *state;
+    static ferry_buffer *buffers[BUFFERS];
+    size_t before = mallinfo2().uordblks;
+    for (size_t i = 0; i < BUFFERS; i++)
+        buffers[i] = make_ints(f, COUNT);
+    size_t bytes = (mallinfo2().uordblks - before) / BUFFERS;
+    print_message("an idle buffer is %zu bytes\n", bytes);
+    assert_in_range(bytes, 1, 256 + (size_t)(f->places - 1) * 48);
+    for (size_t i = 0; i < BUFFERS; i++)
+        ferry_buffer_destroy(&buffers[i]);
+#else
+    (void)state;
+    skip();
+#endif
+}
+
+/* A buffer that goes leaves its memory to the next, and nothing of what was in it. */
+static void
+test_memory_of_a_buffer_is_used_again(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer_options named = {.name = "named", .scrub = true, .align = 4096};
+    ferry_buffer *b;
+    for (int i = 0; i < 100; i++) {
+        OK(ferry_buffer_create(f->context, INT, COUNT, i % 3 == 0 ? &named : NULL, &b));
+        STATE(b, UNINITIALIZED);
+        ferry_buffer_info info;
+        OK(ferry_buffer_info_get(b, &info));
+        assert_string_equal(info.name, i % 3 == 0 ? "named" : "");
+        assert_int_equal(info.scopes, 0);
+        assert_int_equal(info.places_with_copy, 0);
+        if (i % 4 == 0)
+            expect_constant(f, b, i % 2, 0, COUNT, 0);
+        for (int cut = 0; cut < i % 5; cut++)
+            add_to(f, b, cut % 2, (size_t)cut * 100, 50, 1);
+        write_counting(f, b, i % 2, 0, COUNT, i);
+        expect_counting(f, b, 1 - i % 2, 0, COUNT, i);
+        ferry_buffer_destroy(&b);
+    }
+}
+
 int
 main(void)
 {
@@ -302,6 +361,8 @@ main(void)
         TEST(test_memory_info_adds_up),
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
+        TEST(test_an_idle_buffer_is_small),
+        TEST(test_memory_of_a_buffer_is_used_again),
         TEST(test_streams_that_outlive_their_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,6 +265,33 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* What a thread does that looked at the count, and then another one resized. */
+static void
+test_a_range_that_a_resize_cut_is_refused(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_stream *stream = stream_of(f, 1);
+    ferry_scope scope;
+    void *memory;
+    expect_counting(f, b, 1, 0, COUNT, 0);
+    for (int round = 0; round < 2; round++) {
+        OK(ferry_buffer_resize(b, round == 0 ? COUNT / 10 : COUNT / 2));
+        write_counting(f, b, 0, 0, FERRY_REST, 0);
+        expect_counting(f, b, 1, 0, FERRY_REST, 0);
+        size_t now = ferryi_buffer_count(b);
+        atomic_store(&b->count, COUNT);
+        for (ferry_access access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(b, INT, access, 0, COUNT, &scope, &memory));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(b, INT, access, COUNT - 1, 1, &scope, &memory));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_device(b, INT, access, stream, now, 1, &scope, &memory));
+        }
+        atomic_store(&b->count, now);
+        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+    }
+    ferry_buffer_destroy(&b);
+}
+
 int
 main(void)
 {
@@ -278,6 +305,7 @@ main(void)
         TEST(test_wait_free_waits_for_scopes),
         TEST(test_a_scope_closes_on_another_stream),
         TEST(test_many_scopes_are_open_at_once),
+        TEST(test_a_range_that_a_resize_cut_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

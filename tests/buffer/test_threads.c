@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "src/buffer/store.h"
+
 enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
 /* -- threads that report ---------------------------------------------------------------------------- */
@@ -647,6 +649,79 @@ test_one_stream_and_one_buffer(void **state)
     team_close(&team);
 }
 
+static void
+resize_from_nothing(struct member *m)
+{
+    (void)GOOD(ferry_buffer_resize(m->team->buffers[0], 1000 + 1000 * (size_t)m->index));
+}
+
+/* One after the other, also where there is not a byte to claim yet. */
+static void
+test_resizes_of_an_empty_buffer_at_once(void **state)
+{
+    static struct team team;
+    (void)state;
+    team_open(&team, THREADS);
+    for (int round = 0; round < 300; round++) {
+        team.buffers[0] = make_ints(&team.f, 0);
+        run_team(&team, THREADS, resize_from_nothing);
+        size_t count = ferry_buffer_count(team.buffers[0]);
+        assert_true(count % 1000 == 0 && count >= 1000 && count <= 1000 * THREADS);
+        assert_int_equal(team.buffers[0]->store->map.bytes, count * sizeof(int));
+        expect_constant(&team.f, team.buffers[0], 0, 0, FERRY_REST, 0);
+        write_counting(&team.f, team.buffers[0], 1, 0, count, 3);
+        expect_counting(&team.f, team.buffers[0], 0, 0, FERRY_REST, 3);
+        ferry_buffer_destroy(&team.buffers[0]);
+    }
+    team_close(&team);
+}
+
+/* -- resizing beside opening ------------------------------------------------------------------------ */
+
+enum { RESIZES = 40, LONG = 4000, SHORT = 1000 };
+
+/* The first member resizes, the others read what there is. What a scope gives lies inside the buffer as it is then. */
+static void
+resize_or_read(struct member *m)
+{
+    ferry_buffer *b = m->team->buffers[0];
+    for (int round = 0; m->index == 0 ? round < RESIZES : atomic_load(&m->team->counter) == 0; round++) {
+        ferry_scope scope;
+        void *memory;
+        ferry_status status;
+        if (m->index == 0) {
+            do
+                status = ferry_buffer_resize(b, round % 2 == 0 ? SHORT : LONG);
+            while (status == FERRY_ERROR_BUSY);
+            (void)note(m, status, FERRY_OK, "resize", __LINE__);
+            continue;
+        }
+        size_t offset = round % 2 == 0 ? 0 : LONG - 1, count = round % 4 < 2 ? FERRY_REST : 1;
+        status = ferry_buffer_open_host(b, INT, FERRY_READ, offset, count, &scope, &memory);
+        if (status == FERRY_OK && count == 1)
+            CHECK(((int *)memory)[0] == 0);
+        if (status == FERRY_OK)
+            (void)GOOD(ferry_scope_close(&scope));
+        else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
+            (void)note(m, status, FERRY_OK, "open_host", __LINE__);
+    }
+    if (m->index == 0)
+        atomic_store(&m->team->counter, 1);
+}
+
+static void
+test_resizes_beside_readers(void **state)
+{
+    static struct team team;
+    (void)state;
+    team_open(&team, THREADS);
+    OK(ferry_buffer_create(team.f.context, INT, LONG, NULL, &team.buffers[0]));
+    int zero = 0;
+    OK(ferry_buffer_fill(team.buffers[0], INT, 0, FERRY_REST, &zero));
+    run_team(&team, THREADS, resize_or_read);
+    team_close(&team);
+}
+
 int
 main(void)
 {
@@ -660,6 +735,8 @@ main(void)
         cmocka_unit_test(test_pairs_in_either_order),
         cmocka_unit_test(test_crowded_buffers),
         cmocka_unit_test(test_one_stream_and_one_buffer),
+        cmocka_unit_test(test_resizes_of_an_empty_buffer_at_once),
+        cmocka_unit_test(test_resizes_beside_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

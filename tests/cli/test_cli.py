@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What the ferry command prints and returns.
 
-usage: test_cli.py COMMAND VERSION
+usage: test_cli.py COMMAND VERSION FAKECUFILE
 """
 
 import json
@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
 ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that is surely not there
-INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "places"}
+INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "cufile", "why_no_cufile",
+                "places"}
 PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "capability_bits",
                  "capabilities", "memory"}
 
@@ -26,11 +27,13 @@ class Command:
     def __init__(self, path):
         self.path = path
 
-    def __call__(self, *arguments, device=None):
+    def __call__(self, *arguments, device=None, libraries=None):
         environment = {k: v for k, v in os.environ.items() if k != "FERRY_DEVICE"}
         environment["FERRY_CUDA_LIBRARY"] = ABSENT
         if device is not None:
             environment["FERRY_DEVICE"] = device
+        if libraries is not None:
+            environment["LD_LIBRARY_PATH"] = f"{libraries}:{environment.get('LD_LIBRARY_PATH', '')}"
         return subprocess.run([self.path, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -116,6 +119,23 @@ def check_output(tap, ferry):
     tap.case("info on a full disk", expect((full.returncode == 1, f"exit status {full.returncode}")))
 
 
+def check_cufile(tap, ferry, fakecufile):
+    """Found, found and not whole, and absent unless this machine has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(folder) / "libcufile.so.0"
+        library.symlink_to(fakecufile)
+        info = json.loads(ferry("info", "-j", "-d", "host", libraries=folder).stdout)
+        text = ferry("info", "-d", "host", libraries=folder).stdout
+        tap.case("info with cuFile", expect(
+            (info["cufile"] is True and info["why_no_cufile"] is None, str(info)), ("\ncuFile: there, not used" in text, text)))
+        library.unlink()
+        library.write_bytes(b"no library at all")
+        info = json.loads(ferry("info", "-j", "-d", "host", libraries=folder).stdout)
+        text = ferry("info", "-d", "host", libraries=folder).stdout
+        tap.case("info with a cuFile that does not load", expect(
+            (info["cufile"] is False and folder in info["why_no_cufile"], str(info)), ("\ncuFile: none: " in text, text)))
+
+
 def main():
     ferry, version = Command(sys.argv[1]), sys.argv[2]
     tap = Tap()
@@ -125,6 +145,7 @@ def main():
     check_json(tap, ferry, version, [], "emulated:2", ["host", "emulated", "emulated"])
     check_text(tap, ferry)
     check_output(tap, ferry)
+    check_cufile(tap, ferry, pathlib.Path(sys.argv[3]).resolve())
     return tap.end()
 
 

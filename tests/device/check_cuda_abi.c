@@ -31,10 +31,12 @@ SAME_SIZE(ferryi_cu_function_attribute, CUfunction_attribute);
 SAME_SIZE(ferryi_cu_jit_option, CUjit_option);
 SAME_SIZE(ferryi_cu_memory_type, CUmemorytype);
 SAME_SIZE(ferryi_cu_advice, CUmem_advise);
+SAME_SIZE(ferryi_cu_granularity, CUmemAllocationGranularity_flags);
 SAME_SIZE(ferryi_cu_capture_mode, CUstreamCaptureMode);
 SAME_SIZE(ferryi_cu_capture_status, CUstreamCaptureStatus);
 SAME_TYPE(ferryi_cu_device, CUdevice);
 SAME_TYPE(ferryi_cu_pointer, CUdeviceptr);
+SAME_TYPE(ferryi_cu_handle, CUmemGenericAllocationHandle);
 SAME_TYPE(ferryi_cu_context, CUcontext);
 SAME_TYPE(ferryi_cu_stream, CUstream);
 SAME_TYPE(ferryi_cu_event, CUevent);
@@ -60,6 +62,19 @@ SAME_FIELD(struct ferryi_cu_copy_2d, target_array, CUDA_MEMCPY2D, dstArray);
 SAME_FIELD(struct ferryi_cu_copy_2d, target_pitch, CUDA_MEMCPY2D, dstPitch);
 SAME_FIELD(struct ferryi_cu_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
 SAME_FIELD(struct ferryi_cu_copy_2d, height, CUDA_MEMCPY2D, Height);
+
+SAME_SIZE(struct ferryi_cu_allocation, CUmemAllocationProp);
+SAME_FIELD(struct ferryi_cu_allocation, type, CUmemAllocationProp, type);
+SAME_FIELD(struct ferryi_cu_allocation, handle_types, CUmemAllocationProp, requestedHandleTypes);
+SAME_FIELD(struct ferryi_cu_allocation, location, CUmemAllocationProp, location);
+SAME_FIELD(struct ferryi_cu_allocation, win32_metadata, CUmemAllocationProp, win32HandleMetaData);
+SAME_FIELD(struct ferryi_cu_allocation, flags, CUmemAllocationProp, allocFlags);
+SAME_FIELD(struct ferryi_cu_allocation, flags.compression, CUmemAllocationProp, allocFlags.compressionType);
+SAME_FIELD(struct ferryi_cu_allocation, flags.rdma, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+SAME_FIELD(struct ferryi_cu_allocation, flags.usage, CUmemAllocationProp, allocFlags.usage);
+SAME_SIZE(struct ferryi_cu_access, CUmemAccessDesc);
+SAME_FIELD(struct ferryi_cu_access, location, CUmemAccessDesc, location);
+SAME_FIELD(struct ferryi_cu_access, flags, CUmemAccessDesc, flags);
 
 #if CUDA_VERSION >= 12020
 SAME_SIZE(struct ferryi_cu_location, CUmemLocation);
@@ -91,11 +106,14 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thr
 #define ferryi_cu_function_attribute CUfunction_attribute
 #define ferryi_cu_jit_option         CUjit_option
 #define ferryi_cu_advice             CUmem_advise
+#define ferryi_cu_granularity        CUmemAllocationGranularity_flags
 #define ferryi_cu_capture_mode       CUstreamCaptureMode
 #define ferryi_cu_capture_status     CUstreamCaptureStatus
 #define ferryi_cu_location           CUmemLocation_st
 #define ferryi_cu_copy_attributes    CUmemcpyAttributes_st
 #define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
+#define ferryi_cu_allocation         CUmemAllocationProp_st
+#define ferryi_cu_access             CUmemAccessDesc_st
 
 
 /* A prototype of ours, and whether the header's declaration of that name is compatible with it. */
@@ -107,6 +125,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thr
 #define PICK_FERRYI_CUDA_REQUIRED           SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_PREFETCH_8         SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_CAPTURE            SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_RANGES             SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 12020
 #define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE

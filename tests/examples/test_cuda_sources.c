@@ -11,6 +11,8 @@
 #include <ferry/ferry.h>
 
 #include "examples/hillshade/hillshade_kernel.h"
+#include "examples/pipeline/scramble.h"
+#include "examples/two_devices/spread.h"
 
 /* The program, for the text in it. */
 int vector_add_main(void);
@@ -43,8 +45,11 @@ main(void)
     static const char broken[] = "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
     ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT];
     const ferry_kernel_source hillshade = hillshade_kernel_source(parameters);
+    ferry_parameter scramble_parameters[SCRAMBLE_PARAMETER_COUNT], spread_parameters[SPREAD_PARAMETER_COUNT];
     const ferry_kernel_source sources[] = {
         hillshade,
+        scramble_kernel_source(scramble_parameters),
+        spread_kernel_source(spread_parameters),
         {.name = "vector_add", .cuda_source = cuda_source},
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {

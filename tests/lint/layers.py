@@ -19,8 +19,8 @@ BELOW = {
     "coherence": set(),
     "valid_map": {"base", "coherence"},
     "transfer": {"base", "device", "pool"},
-    "context": {"base", "device", "pool", "transfer"},
-    "convert": {"base"},
+    "convert": {"base", "device"},
+    "context": {"base", "device", "pool", "transfer", "convert"},
     "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert"},
     "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert", "buffer"},
 }

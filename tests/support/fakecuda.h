@@ -45,12 +45,16 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(int, fakecuda_context_depth, (void))                                                                              \
     /* Give `name` a body; without one a launch is CUDA_ERROR_NOT_SUPPORTED. */                                         \
     X(void, fakecuda_register_kernel, (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))         \
+    /* Take cubins and fatbins too; their entry points are all kernels that have a body. */                              \
+    X(void, fakecuda_take_binaries, (void))                                                                             \
     /* From inside a kernel: end the context, as a fault would. */                                                      \
     X(void, fakecuda_fault, (int code))                                                                                 \
     /* Set a device attribute, of all devices. */                                                                       \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                                         \
     /* Where the last prefetch or advice pointed: a device's ordinal, -1 for the host, -2 before the first. */          \
     X(int, fakecuda_last_location, (void))                                                                              \
+    /* Devices that the last cuMemSetAccess gave access to: bit b for device b. */                                      \
+    X(unsigned, fakecuda_last_access, (void))                                                                           \
     /* As FAKECUDA_MODE; false while a context is alive. */                                                             \
     X(bool, fakecuda_set_mode, (const char *mode))                                                                      \
     /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those
- * that stand in it, their bodies what tests register. */
+ * that stand in it, their bodies what tests register. A cubin or fatbin is refused unless a test wants it taken. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #define SHARED_BYTES_FREE (48 << 10)
 #define SHARED_BYTES_MOST (227 << 10)
-#define KERNELS_MAX       64
+#define KERNELS_MAX       1024
 #define THREADS_MOST      1024u
 
 static struct kernel {
@@ -19,10 +19,12 @@ static struct kernel {
     size_t bytes[FAKE_PARAMETERS];
 } kernels[KERNELS_MAX];
 static int kernel_count;
+static bool take_binaries;
 
 static _Thread_local fake_result fault;
 
 FAKE_EXPORT void fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes);
+FAKE_EXPORT void fakecuda_take_binaries(void);
 FAKE_EXPORT void fakecuda_fault(int code);
 
 static struct kernel *
@@ -50,6 +52,12 @@ fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, cons
     if (count > 0)
         memcpy(kernel->bytes, bytes, (size_t)count * sizeof(bytes[0]));
     pthread_mutex_unlock(&fake_lock);
+}
+
+void
+fakecuda_take_binaries(void)
+{
+    take_binaries = true;
 }
 
 void
@@ -84,15 +92,18 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
     FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!image)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (strncmp(text,
-                "\x7f"
-                "ELF",
-                4) == 0 ||
-        strncmp(text, "\x50\xed\x55\xba", 4) == 0)
+    bool binary = strncmp(text,
+                          "\x7f"
+                          "ELF",
+                          4) == 0 ||
+                  strncmp(text, "\x50\xed\x55\xba", 4) == 0;
+    if (binary && !take_binaries)
         return fake_end(FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU);
+    if (binary)
+        text = "";
     if (strcmp(text, "FAKEPTX") == 0)
         text += sizeof("FAKEPTX");
-    if (!strstr(text, ".entry")) {
+    if (!binary && !strstr(text, ".entry")) {
         write_log("fakecuda: there is no .entry in the text", option_count, options, values);
         return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
     }
@@ -182,7 +193,7 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
     struct CUfunc_st *function = module->functions;
     while (function && strcmp(function->name, name) != 0)
         function = function->next;
-    if (!function && !has_entry(module->text, name))
+    if (!function && !(module->text[0] ? has_entry(module->text, name) : find_kernel(name) != NULL))
         return fake_end(FERRYI_CUDA_ERROR_NOT_FOUND);
     if (!function) {
         function = calloc(1, sizeof(*function));

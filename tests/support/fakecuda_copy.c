@@ -44,7 +44,7 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     const struct fake_block *block = fake_block_of(memory, bytes);
     if (!block)
         copy->fault = true;
-    else if (block->kind == FAKE_DEVICE && block->context != context)
+    else if (fake_is_of_device(block) && block->context != context)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     return FERRYI_CUDA_SUCCESS;
 }
@@ -55,7 +55,7 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
 {
     const struct fake_block *block = fake_block_of(memory, bytes);
     if (block)
-        return block->kind == FAKE_DEVICE ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
+        return fake_is_of_device(block) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
     fake.pageable_copies++;
     copy->wait = !is_source;
     if (is_source && !copy->fault) {

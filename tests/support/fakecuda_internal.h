@@ -113,7 +113,7 @@ struct CUctx_st {
     unsigned peers;
 };
 
-enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED };
+enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED, FAKE_MAPPED };
 
 struct fake_block {
     struct fake_block *next;
@@ -135,6 +135,7 @@ extern struct fake_state {
     struct fakecuda_live live;
     uint64_t pageable_copies;
     int last_location;
+    unsigned last_access;
 } fake;
 
 enum {
@@ -184,5 +185,16 @@ void fake_modules_end(fake_context *context);
 
 /* fakecuda_memory.c: the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
+static inline bool
+fake_is_of_device(const struct fake_block *block)
+{
+    return block->kind == FAKE_DEVICE || block->kind == FAKE_MAPPED;
+}
+/* Mapped memory that devices may use from now on; and that begins here, and they may not. */
+bool fake_mapping_begin(fake_context *context, char *memory, size_t bytes);
+void fake_mapping_end(const char *memory);
+
+/* fakecuda_range.c */
+void fake_ranges_end(const fake_context *context);
 
 #endif

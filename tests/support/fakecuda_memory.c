@@ -32,7 +32,7 @@ add_block(fake_context *context, enum fake_kind kind, void *memory, size_t bytes
         context->used_bytes += bytes;
     if (kind == FAKE_REGISTERED)
         fake.live.registrations++;
-    else
+    else if (kind != FAKE_MAPPED)
         fake.live.allocations++;
     return true;
 }
@@ -52,7 +52,7 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
     if (bytes > most)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     void *memory = NULL;
-    if (posix_memalign(&memory, 512, bytes) != 0)
+    if (posix_memalign(&memory, kind == FAKE_PINNED ? 4096 : 512, bytes) != 0)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     if (!add_block(context, kind, memory, bytes)) {
         free(memory);
@@ -73,7 +73,7 @@ remove_block(struct fake_block *block)
     *link = block->next;
     if (block->kind == FAKE_DEVICE)
         block->context->used_bytes -= block->bytes;
-    if (block->kind != FAKE_REGISTERED)
+    if (block->kind != FAKE_REGISTERED && block->kind != FAKE_MAPPED)
         free(block->memory);
     free(block);
 }
@@ -189,6 +189,20 @@ cuMemHostUnregister(void *memory)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
+bool
+fake_mapping_begin(fake_context *context, char *memory, size_t bytes)
+{
+    return add_block(context, FAKE_MAPPED, memory, bytes);
+}
+
+void
+fake_mapping_end(const char *memory)
+{
+    struct fake_block *block = fake_block_of(memory, 0);
+    if (block && block->kind == FAKE_MAPPED && block->memory == memory)
+        remove_block(block);
+}
+
 void
 fake_blocks_end(fake_context *context)
 {
@@ -198,6 +212,7 @@ fake_blocks_end(fake_context *context)
         if (block->context == context)
             remove_block(block);
     }
+    fake_ranges_end(context);
 }
 
 /* -- prefetch and advice: of managed memory only; what is checked is where they point -- */

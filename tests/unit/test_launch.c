@@ -15,6 +15,7 @@
 #include <ferry/stream.h>
 
 #include "src/base/base.h"
+#include "src/context.h"
 #include "src/device/cuda_abi.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
@@ -565,6 +566,131 @@ test_failures_travel_with_the_data(void **state)
     }
 }
 
+/* -- failures of bodies that others have overtaken -------------------------------------------------- */
+
+static ferry_status
+failing_late(const ferry_call *call, void *user)
+{
+    const atomic_bool *gate = user;
+    while (!atomic_load(gate))
+        ferryi_sleep_ns(100000);
+    return failing_body(call, NULL);
+}
+
+static const ferry_parameter written[] = {{&float_element, FERRY_OVERWRITE}};
+
+/* As a kernel of the caller's own would write, in a scope on the default stream. */
+static void
+write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count, uint32_t pattern)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, stream, offset, count, &scope, &memory));
+    OK(FERRYI_CALL(context->devices[1], fill, memory, pattern, 4, count, stream->lane->native));
+    OK(ferry_scope_close(&scope));
+}
+
+static void
+assert_all(ferry_buffer *buffer, size_t offset, size_t count, float value)
+{
+    float got[COUNT];
+    OK(ferry_buffer_copy_to(buffer, &float_element, offset, got, count));
+    for (size_t i = 0; i < count; i++)
+        assert_true(got[i] == value);
+}
+
+static void
+assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
+{
+    float got[COUNT];
+    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count), FERRY_ERROR_INVALID_STATE);
+    assert_says("the matrix is singular");
+}
+
+/* Whoever writes after the kernel, by whatever means, keeps what was written; the rest is lost. */
+static void
+test_a_late_failure_loses_nothing_newer(void **state)
+{
+    (void)state;
+    const char *const late[] = {"emulated", "lazy"};
+    for (int d = 0; d < 2; d++) {
+        atomic_bool gate = false;
+        ferry_context *context = open_context(late[d]);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
+        ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_argument whole_a = whole(a);
+        ferry_argument sum[] = {ferry_buffer_argument(b, &float_element, 0, 50), ferry_buffer_argument(b, &float_element, 0, 50),
+                                ferry_buffer_argument(a, &float_element, 200, 50)};
+        float zero = 0;
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        write_in_a_scope(context, a, 100, 50, 0x3f800000u);
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        OK(ferry_buffer_discard(a, 300, 50));
+        write_in_a_scope(context, a, COUNT - 50, 50, 0x40000000u);
+        atomic_store(&gate, true);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_all(a, 100, 50, 1);
+        assert_all(a, 300, 50, zero);
+        assert_all(a, COUNT - 50, 50, 2);
+        float got[50];
+        OK(ferry_buffer_copy_to(a, &float_element, 200, got, 50));
+        assert_true(got[49] == 2 * values[49]);
+        assert_lost(a, 0, 1);
+        assert_lost(a, 99, 1);
+        assert_lost(a, 150, 50);
+        assert_lost(a, 250, 50);
+        assert_lost(a, 350, COUNT - 400);
+        /* Nothing is left over that a later kernel would stumble on. */
+        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT));
+        sum[2] = whole(b);
+        sum[0] = sum[1] = whole_a;
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        assert_holds(b, doubled);
+        ferry_kernel_destroy(&solve);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* A kernel's input is what was there in its turn: that others write it anew meanwhile does not mend what it computed. */
+static void
+test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
+{
+    (void)state;
+    const char *const late[] = {"emulated", "lazy"};
+    for (int d = 0; d < 2; d++) {
+        atomic_bool gate = false;
+        ferry_context *context = open_context(late[d]);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
+        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        float two = 2;
+        ferry_argument scaled[] = {whole(a), ferry_element_value(&float_element, &two)};
+        ferry_argument sum[] = {whole(a), whole(b), whole(c)};
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), scaled, 1));
+        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
+        atomic_store(&gate, true);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_all(a, 0, COUNT, 1);
+        assert_lost(c, 0, COUNT);
+        assert_says("its input was lost");
+        ferry_kernel_destroy(&solve);
+        ferry_kernel_destroy(&scale);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&c);
+        ferry_context_destroy(&context);
+    }
+}
+
 struct launcher {
     ferry_context *context;
     ferry_kernel *kernel;
@@ -865,6 +991,8 @@ main(void)
         cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
         cmocka_unit_test(test_reading_at_once_sees_the_failure),
         cmocka_unit_test(test_failures_travel_with_the_data),
+        cmocka_unit_test(test_a_late_failure_loses_nothing_newer),
+        cmocka_unit_test(test_an_input_is_lost_for_those_who_read_it_in_time),
         cmocka_unit_test(test_threads_launch_one_kernel),
         cmocka_unit_test(test_everything_may_go_before_the_body_runs),
         cmocka_unit_test(test_a_kernel_outlives_its_context),

@@ -100,6 +100,159 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     fixture_close(&fixture);
 }
 
+/* -- holders ----------------------------------------------------------------------------------------- */
+
+/* What may be given up: some blocks are clean, some dirty. */
+struct keeper {
+    struct fixture *fixture;
+    ferry_block *clean[2], *dirty[2];
+    size_t clean_count, dirty_count, calls, dirty_calls;
+};
+
+static size_t
+give_up(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+{
+    struct keeper *keeper = user;
+    size_t given = 0;
+    assert_ptr_equal(pool, keeper->fixture->pool);
+    assert_true(needed > 0);
+    keeper->calls++;
+    keeper->dirty_calls += dirty_too;
+    ferry_block *block = keeper->clean_count > 0                ? keeper->clean[--keeper->clean_count]
+                         : dirty_too && keeper->dirty_count > 0 ? keeper->dirty[--keeper->dirty_count]
+                                                                : NULL;
+    if (block) {
+        given = block->bytes;
+        give(block);
+    }
+    return given;
+}
+
+static void
+keeper_open(struct keeper *keeper, struct fixture *fixture)
+{
+    *keeper = (struct keeper){.fixture = fixture, .clean_count = 2, .dirty_count = 2};
+    fixture_open(fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
+    fixture->pool->config.holders.evict = give_up;
+    fixture->pool->config.holders.user = keeper;
+    for (size_t i = 0; i < 2; i++) {
+        keeper->clean[i] = take(fixture, 4 * MIB);
+        keeper->dirty[i] = take(fixture, 4 * MIB);
+    }
+}
+
+static void
+keeper_close(struct keeper *keeper)
+{
+    while (keeper->clean_count > 0)
+        give(keeper->clean[--keeper->clean_count]);
+    while (keeper->dirty_count > 0)
+        give(keeper->dirty[--keeper->dirty_count]);
+    fixture_close(keeper->fixture);
+}
+
+static void
+test_clean_holders_go_first(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct keeper keeper;
+    keeper_open(&keeper, &fixture);
+    ferry_block *block = take(&fixture, 8 * MIB); /* two of them: one is not enough */
+    assert_int_equal(keeper.clean_count, 0);
+    assert_int_equal(keeper.dirty_count, 2);
+    assert_int_equal(keeper.dirty_calls, 0);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.saved_by_eviction, 1);
+    assert_int_equal(stats.saved_by_write_back, 0);
+    give(block);
+    keeper_close(&keeper);
+}
+
+static void
+test_dirty_holders_go_last(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct keeper keeper;
+    keeper_open(&keeper, &fixture);
+    ferry_block *block = take(&fixture, 12 * MIB);
+    assert_int_equal(keeper.clean_count, 0);
+    assert_int_equal(keeper.dirty_count, 1);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.shortages, 1);
+    assert_int_equal(stats.saved_by_eviction, 1);
+    assert_int_equal(stats.saved_by_write_back, 1);
+    give(block);
+    keeper_close(&keeper);
+}
+
+/* The callback is asked when even the holders have nothing more. */
+static void
+test_the_program_is_asked_after_the_holders(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct keeper keeper;
+    keeper_open(&keeper, &fixture);
+    struct program program = {.fixture = &fixture, .helps = 1, .held = {keeper.dirty[0]}};
+    keeper.dirty[0] = keeper.dirty[1];
+    keeper.dirty_count = 0; /* in use */
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
+    ferry_block *block = take(&fixture, 12 * MIB);
+    assert_int_equal(program.calls, 1);
+    assert_true(keeper.dirty_calls > 0);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.saved_by_callback, 1);
+    assert_int_equal(stats.saved_by_eviction, 0);
+    give(block);
+    give(keeper.dirty[0]);
+    keeper_close(&keeper);
+}
+
+/* -- what is said ------------------------------------------------------------------------------------- */
+
+static ferry_status
+know(void *user, size_t *out_free, size_t *out_total)
+{
+    (void)user;
+    *out_free = 5 * MIB;
+    *out_total = 100 * MIB;
+    return FERRY_OK;
+}
+
+static ferry_status
+know_nothing(void *user, size_t *out_free, size_t *out_total)
+{
+    (void)user;
+    (void)out_free;
+    (void)out_total;
+    return ferryi_fail(FERRY_ERROR_DEVICE, "this must not be shown");
+}
+
+static void
+test_the_message_has_the_backends_figures(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *none = NULL;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    fixture.backend.capacity = 8 * MIB;
+    ferry_block *held = take(&fixture, 4 * MIB);
+    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "requested 6291456, free and total unknown, 4194304 taken, cached 0, largest free 0 bytes"));
+    fixture.pool->config.backend.info = know;
+    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "requested 6291456, free 5242880, total 104857600, cached 0"));
+    assert_non_null(strstr(ferry_last_error(), "no more")); /* the backend's reason */
+    fixture.pool->config.backend.info = know_nothing;
+    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "free and total unknown"));
+    assert_null(strstr(ferry_last_error(), "must not"));
+    give(held);
+    fixture_close(&fixture);
+}
+
 /* -- by age ------------------------------------------------------------------------------------------ */
 
 static void
@@ -217,6 +370,10 @@ test_leaks_are_reported_with_label_and_size(void **state)
     assert_int_equal(ferry_block_label(take(&fixture, 3 * MIB - 5), "weights"), FERRY_OK);
     ferryi_pool_destroy(&fixture.pool);
     assert_non_null(strstr(fixture.logged, "\"weights\" of 3145728 bytes, 3145723 requested, is still held"));
+#ifdef FERRYI_DEBUG_CHECKS
+    assert_non_null(strstr(fixture.logged, "; taken by "));
+    assert_non_null(strstr(fixture.logged, "test_pool_shortage")); /* the program */
+#endif
     assert_int_equal(fixture.backend.count, 0);
 }
 
@@ -242,6 +399,10 @@ main(void)
         cmocka_unit_test(test_a_shortage_that_nothing_helps_is_counted),
         cmocka_unit_test(test_the_program_makes_room_until_it_is_enough),
         cmocka_unit_test(test_a_program_that_cannot_help_gets_the_error),
+        cmocka_unit_test(test_clean_holders_go_first),
+        cmocka_unit_test(test_dirty_holders_go_last),
+        cmocka_unit_test(test_the_program_is_asked_after_the_holders),
+        cmocka_unit_test(test_the_message_has_the_backends_figures),
         cmocka_unit_test(test_trim_by_age_takes_what_is_old_enough),
         cmocka_unit_test(test_a_walk_sees_every_block_once),
         cmocka_unit_test(test_a_label_goes_with_its_holder),

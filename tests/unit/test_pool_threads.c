@@ -61,7 +61,7 @@ crowd_round(struct crowd *crowd, uint64_t *seed)
         crowd_give(crowd, atomic_exchange(slot, NULL));
         return;
     }
-    size_t bytes = (size_t)1 << (next_random(seed) % crowd->max_log2);
+    size_t bytes = sizeof(uintptr_t) << (next_random(seed) % (crowd->max_log2 - 3)); /* room for the marks */
     bytes += next_random(seed) % bytes;
     ferry_block *block = NULL;
     if (ferry_pool_take(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK) {

@@ -101,18 +101,15 @@ test_slabs_waste_little(void **state)
 {
     (void)state;
     for (uint32_t size_class = 0; size_class < FERRYI_POOL_CLASSES; size_class++) {
-        size_t block = ferryi_pool_bytes_of_class(size_class), bytes;
-        uint32_t slots;
-        ferryi_pool_slab_layout(block, &bytes, &slots);
-        if (block > MIB) {
-            assert_int_equal(slots, 1);
-            assert_int_equal(bytes, block);
+        size_t block = ferryi_pool_bytes_of_class(size_class);
+        assert_int_equal(block <= MIB, size_class < FERRYI_POOL_SMALL_CLASSES);
+        if (block > MIB)
             continue;
-        }
-        assert_true(slots >= 2);
+        size_t bytes = ferryi_pool_slab_bytes(block);
         assert_true(bytes >= 2 * MIB && bytes <= 16 * MIB);
-        assert_true(slots * block <= bytes);
-        assert_true(bytes - slots * block <= bytes / 16);
+        assert_int_equal(bytes % (2 * MIB), 0);
+        assert_true(bytes % block <= bytes / 16);
+        assert_true(ferryi_pool_class_of(bytes) < FERRYI_POOL_PIECE_BINS);
     }
 }
 
@@ -133,7 +130,8 @@ static size_t
 planned(size_t bytes, size_t align, size_t backend_align)
 {
     struct ferryi_pool_request request = {.bytes = bytes, .align = align};
-    return ferryi_pool_request_plan(&request, backend_align) ? request.need : 0;
+    const struct ferryi_pool_backend backend = {.align = backend_align};
+    return ferryi_pool_request_plan(&request, &backend) ? request.need : 0;
 }
 
 static void
@@ -141,9 +139,12 @@ test_alignment_costs_only_what_the_memory_lacks(void **state)
 {
     (void)state;
     assert_int_equal(planned(1000, 256, 256), 1024);
-    assert_int_equal(planned(4096, 4096, 4096), 4096);  /* slots of 4 KiB are aligned to it */
-    assert_int_equal(planned(4096, 4096, 256), 8 * KIB); /* 4096 + 3840 */
+    assert_int_equal(planned(32 * KIB, 4096, 4096), 32 * KIB); /* blocks of 8 pages and more are aligned to one */
+    assert_int_equal(planned(32 * KIB, 4096, 256), 36 * KIB);
+    assert_int_equal(planned(4096, 4096, 4096), 8 * KIB); /* 4096 + 3840 */
     assert_int_equal(planned(MIB, 4096, 4096), MIB);
+    assert_int_equal(planned(3 * MIB, 65536, 65536), 3 * MIB); /* large ones as the backend's memory is */
+    assert_int_equal(planned(3 * MIB, 65536, 4096), 3 * MIB + 256 * KIB);
     assert_int_equal(planned(SIZE_MAX - 4096, 8192, 256), 0);
     assert_int_equal(planned(SIZE_MAX, 256, 256), 0);
 }

@@ -127,8 +127,8 @@ do_commit(struct history *h, bool whole)
     int place = (int)random_below((size_t)h->places);
     enum ferryi_change change = random_change();
     size_t begin = 0, end = map->bytes;
-    size_t chunks = map->chunk_count + map->spare_count, capacity = map->chunk_capacity;
-    const void *index = map->chunks;
+    size_t chunks = map->room->chunk_count + map->room->spare_count, capacity = map->room->chunk_capacity;
+    const void *index = map->room;
 
     if (whole || map->bytes == 0) {
         ferryi_valid_map_commit_whole(&h->map, place, change);
@@ -139,8 +139,8 @@ do_commit(struct history *h, bool whole)
     }
     oracle_change(h, place, change, begin, end);
     /* No commit makes or frees memory: what there was is used or spare. */
-    must(h, map->chunk_count + map->spare_count == chunks, "commits keep all chunks");
-    must(h, map->chunks == index && map->chunk_capacity == capacity, "commits keep the index");
+    must(h, map->room->chunk_count + map->room->spare_count == chunks, "commits keep all chunks");
+    must(h, map->room == index && map->room->chunk_capacity == capacity, "commits keep the index");
 }
 
 static void
@@ -299,13 +299,13 @@ cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t str
 {
     for (size_t i = 0; i < promises; i++)
         promise(map);
-    size_t chunks = map->chunk_count + map->spare_count;
+    size_t chunks = map->room->chunk_count + map->room->spare_count;
     for (size_t i = 0; i < promises; i++) {
         size_t at = first + stride * i;
         ferryi_valid_map_commit(map, 1, FERRYI_CHANGE_OVERWRITE, at, at + 1);
         assert_true(ferryi_valid_map_check(map));
     }
-    assert_int_equal(map->chunk_count + map->spare_count, chunks);
+    assert_int_equal(map->room->chunk_count + map->room->spare_count, chunks);
     assert_int_equal(map->reserved, 0);
     return chunks;
 }
@@ -318,12 +318,12 @@ test_many_promises_hold_together(void **state)
     ferryi_valid_map_init(&map, 4000, FERRYI_PLACE_BIT(0));
 
     size_t chunks = cut_on_promises(&map, 1000, 1, 2);
-    assert_int_equal(map.segment_count, 2001);
+    assert_int_equal(map.room->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 32);
     /* Behind the last cut, then between the old ones: chunks that are full meet promises made before they were. */
     cut_on_promises(&map, 500, 2001, 2);
     cut_on_promises(&map, 498, 3001, 2);
-    assert_int_equal(map.segment_count, 2 * 1998 + 1);
+    assert_int_equal(map.room->segment_count, 2 * 1998 + 1);
     ferryi_valid_map_clear(&map);
 }
 
@@ -365,15 +365,15 @@ test_one_promise_is_enough_for_two_splits(void **state)
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    size_t begin = fill_chunk(&map, map.chunks[1]);
-    size_t end = fill_chunk(&map, map.chunks[3]);
-    size_t chunks = map.chunk_count;
+    size_t begin = fill_chunk(&map, map.room->chunks[1]);
+    size_t end = fill_chunk(&map, map.room->chunks[3]);
+    size_t chunks = map.room->chunk_count;
 
     take_excess(&map);
     promise(&map);
-    assert_true(map.spare_count >= 2);
+    assert_true(map.room->spare_count >= 2);
     ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end); /* what lies between stays apart */
-    assert_int_equal(map.chunk_count, chunks + 2);
+    assert_int_equal(map.room->chunk_count, chunks + 2);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -387,15 +387,15 @@ test_changes_of_the_whole_need_no_promise(void **state)
     for (int place = 0; place < FERRYI_PLACES_MAX; place++)
         ferryi_valid_map_commit_whole(&map, place, FERRYI_CHANGE_READ);
     assert_int_equal(map.whole, FERRYI_LOST - 1);
-    assert_int_equal(map.spare_count, 0);
-    assert_null(map.chunks);
+    assert_int_equal(map.room->spare_count, 0);
+    assert_int_equal(map.room->chunk_capacity, 0);
 
     promise_and_commit(&map, 3, FERRYI_CHANGE_OVERWRITE, 100, 200);
     ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_READ);
-    assert_int_equal(map.segment_count, 3);
+    assert_int_equal(map.room->segment_count, 3);
     ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_WRITE);
-    assert_int_equal(map.segment_count, 1);
-    assert_int_equal(map.chunk_count, 0);
+    assert_int_equal(map.room->segment_count, 1);
+    assert_int_equal(map.room->chunk_count, 0);
     assert_true(ferryi_valid_map_holds_fast(&map, 4));
     ferryi_valid_map_clear(&map);
 }
@@ -417,7 +417,7 @@ test_a_supply_that_is_too_small_promises_nothing(void **state)
     assert_false(ferryi_valid_map_promise(&map, &supply));
     assert_int_equal(supply.chunk_count, 1);
     assert_int_equal(map.reserved, 0);
-    assert_int_equal(map.spare_count, 0);
+    assert_int_equal(map.room->spare_count, 0);
 
     /* Topping up counts what is there. */
     struct ferryi_map_chunk *first = supply.chunks;
@@ -442,7 +442,7 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
-    assert_null(supply.index);
+    assert_null(supply.room);
     ferryi_map_supply_free(&supply);
     assert_null(supply.chunks);
     ferryi_map_supply_free(&supply);
@@ -458,19 +458,19 @@ test_excess_goes_out_and_promised_room_stays(void **state)
     for (size_t i = 0; i < 100; i++)
         promise(&map);
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
-    assert_int_equal(map.segment_count, 1);
+    assert_int_equal(map.room->segment_count, 1);
     assert_true(ferryi_valid_map_has_excess(&map));
     take_excess(&map);
     assert_false(ferryi_valid_map_has_excess(&map));
     assert_true(ferryi_valid_map_check(&map));
-    assert_true(map.spare_count >= 1 + 200 / 32);
+    assert_true(map.room->spare_count >= 1 + 200 / 32);
 
     for (size_t i = 0; i < 100; i++)
         ferryi_valid_map_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * i + 1, 2 * i + 2);
-    assert_int_equal(map.segment_count, 201);
+    assert_int_equal(map.room->segment_count, 201);
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
-    assert_int_equal(map.spare_count, 2);
+    assert_int_equal(map.room->spare_count, 2);
     /* What stays is enough for a buffer that is written in part again and again. */
     struct ferryi_map_supply none = {0};
     assert_true(ferryi_valid_map_promise(&map, &none));
@@ -486,15 +486,15 @@ test_thin_chunks_join_behind_the_range(void **state)
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    thin_chunk(&map, map.chunks[2], 16);
-    thin_chunk(&map, map.chunks[3], 17);
-    size_t chunks = map.chunk_count;
+    thin_chunk(&map, map.room->chunks[2], 16);
+    thin_chunk(&map, map.room->chunks[3], 17);
+    size_t chunks = map.room->chunk_count;
     assert_true(ferryi_valid_map_check(&map));
 
-    struct ferryi_segment first = map.chunks[2]->segments[0];
+    struct ferryi_segment first = map.room->chunks[2]->segments[0];
     int place = first.places == FERRYI_PLACE_BIT(1) ? 1 : 0;
     promise_and_commit(&map, place, FERRYI_CHANGE_OVERWRITE, first.begin - 10, first.begin);
-    assert_int_equal(map.chunk_count, chunks - 1);
+    assert_int_equal(map.room->chunk_count, chunks - 1);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -505,13 +505,13 @@ test_thin_chunks_join_when_the_rest_is_cut_off(void **state)
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    thin_chunk(&map, map.chunks[2], 16);
-    size_t bytes = map.chunks[3]->segments[0].begin + 1;
-    size_t segments = map.chunks[0]->count + map.chunks[1]->count + 17;
+    thin_chunk(&map, map.room->chunks[2], 16);
+    size_t bytes = map.room->chunks[3]->segments[0].begin + 1;
+    size_t segments = map.room->chunks[0]->count + map.room->chunks[1]->count + 17;
 
     ferryi_valid_map_resize(&map, bytes);
-    assert_int_equal(map.chunk_count, 3);
-    assert_int_equal(map.segment_count, segments);
+    assert_int_equal(map.room->chunk_count, 3);
+    assert_int_equal(map.room->segment_count, segments);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -528,7 +528,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
 
     ferryi_valid_map_init(&map, 0, FERRYI_PLACE_BIT(0));
     assert_true(ferryi_valid_map_check(&map));
-    assert_int_equal(map.segment_count, 1);
+    assert_int_equal(map.room->segment_count, 1);
     ferryi_valid_map_commit_whole(&map, 1, FERRYI_CHANGE_WRITE);
     assert_true(ferryi_valid_map_holds(&map, 5, 0, 0));
     assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 0, 0, NULL, 0, &next, &lost), 0);
@@ -558,10 +558,10 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     assert_int_equal(ferryi_valid_map_at(&map, 10).places, 0);
 
     ferryi_valid_map_resize(&map, 20);
-    assert_int_equal(map.segment_count, 2);
+    assert_int_equal(map.room->segment_count, 2);
     ferryi_valid_map_resize(&map, 5);
-    assert_int_equal(map.segment_count, 1);
-    assert_int_equal(map.chunk_count, 0);
+    assert_int_equal(map.room->segment_count, 1);
+    assert_int_equal(map.room->chunk_count, 0);
     promise(&map);
     ferryi_valid_map_resize(&map, 20);
     assert_int_equal(ferryi_valid_map_at(&map, 7).places, 0);
@@ -584,7 +584,7 @@ test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
     ferryi_valid_map_init(&map, 1000, FERRYI_PLACE_BIT(0));
     for (size_t i = 0; i < 200; i++)
         promise_and_commit(&map, 1, FERRYI_CHANGE_READ, 4 * i, 4 * i + 2);
-    assert_true(map.chunk_count > 2);
+    assert_true(map.room->chunk_count > 2);
 
     assert_int_equal(ferryi_valid_map_plan(&map, 2, 1, 999, 0, &move, 1, &next, &lost), 1);
     assert_int_equal(next, 999);
@@ -626,19 +626,19 @@ test_a_hundred_thousand_segments(void **state)
     ferryi_valid_map_init(&map, 2 * CUTS + 1, 0);
     for (size_t i = 0; i < CUTS; i++)
         promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
-    assert_int_equal(map.segment_count, 2 * CUTS + 1);
-    assert_true(map.chunk_count <= map.segment_count / 16 + 1);
+    assert_int_equal(map.room->segment_count, 2 * CUTS + 1);
+    assert_true(map.room->chunk_count <= map.room->segment_count / 16 + 1);
     size_t chunks, index_capacity;
     take_excess(&map);
     ferryi_valid_map_need(&map, &chunks, &index_capacity);
-    assert_true(map.spare_count + chunks <= 2); /* one commit's own room, however many chunks are nearly full */
+    assert_true(map.room->spare_count + chunks <= 2); /* one commit's own room, however many chunks are nearly full */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);
     for (size_t i = 0; i < CUTS; i++)
         promise_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
-    assert_int_equal(map.segment_count, 1);
-    assert_int_equal(map.chunk_count, 0);
+    assert_int_equal(map.room->segment_count, 1);
+    assert_int_equal(map.room->chunk_count, 0);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }

@@ -341,6 +341,74 @@ ferry_float_fill_async(ferry_float_buffer buffer, size_t offset, size_t count, f
 }
 
 ferry_status
+ferry_float_copy_from_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_from_2d(buffer.raw, &ferry_float_description, offset, pitch, source, source_pitch, width, height);
+}
+
+ferry_status
+ferry_float_copy_to_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_to_2d(buffer.raw, &ferry_float_description, offset, pitch, target, target_pitch, width, height);
+}
+
+ferry_status
+ferry_float_copy_2d(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_2d(target.raw, &ferry_float_description, target_offset, target_pitch, source.raw, source_offset,
+        source_pitch, width, height);
+}
+
+ferry_status
+ferry_float_copy_from_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_from_2d_async(buffer.raw, &ferry_float_description, offset, pitch, source, source_pitch, width, height,
+        stream, out);
+}
+
+ferry_status
+ferry_float_copy_to_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_to_2d_async(buffer.raw, &ferry_float_description, offset, pitch, target, target_pitch, width, height,
+        stream, out);
+}
+
+ferry_status
+ferry_float_copy_2d_async(ferry_float_buffer target, size_t target_offset, size_t target_pitch,
+    ferry_float_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+    ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_2d_async(target.raw, &ferry_float_description, target_offset, target_pitch, source.raw, source_offset,
+        source_pitch, width, height, stream, out);
+}
+
+ferry_status
+ferry_float_batch_copy_from(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, const float *source,
+    size_t count)
+{
+    return ferry_batch_copy_from(batch, buffer.raw, &ferry_float_description, offset, source, count);
+}
+
+ferry_status
+ferry_float_batch_copy_to(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, float *target,
+    size_t count)
+{
+    return ferry_batch_copy_to(batch, buffer.raw, &ferry_float_description, offset, target, count);
+}
+
+ferry_status
+ferry_float_batch_copy(ferry_batch *batch, ferry_float_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count)
+{
+    return ferry_batch_copy(batch, target.raw, &ferry_float_description, target_offset, source.raw, source_offset, count);
+}
+
+ferry_status
 ferry_float_copy_from_with(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
     const ferry_transfer_options *options)
 {
@@ -366,6 +434,20 @@ ferry_float_fill_with(ferry_float_buffer buffer, size_t offset, size_t count, fl
     const ferry_transfer_options *options)
 {
     return ferry_buffer_fill_with(buffer.raw, &ferry_float_description, offset, count, &value, options);
+}
+
+ferry_status
+ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options)
+{
+    return ferry_buffer_load(buffer.raw, &ferry_float_description, offset, count, path, file_offset, options);
+}
+
+ferry_status
+ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options)
+{
+    return ferry_buffer_store(buffer.raw, &ferry_float_description, offset, count, path, file_offset, options);
 }
 
 ferry_status
@@ -529,9 +611,21 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
 }
 
 ferry_status
+ferry_float_prefetch_range(ferry_float_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream)
+{
+    return ferry_buffer_prefetch_range(buffer.raw, offset, count, place, stream);
+}
+
+ferry_status
 ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
 {
     return ferry_buffer_advise(buffer.raw, advice, place);
+}
+
+ferry_status
+ferry_float_advise_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place)
+{
+    return ferry_buffer_advise_range(buffer.raw, offset, count, advice, place);
 }
 
 ferry_argument

@@ -359,6 +359,74 @@ mylib_vec3_fill_async(mylib_vec3_buffer buffer, size_t offset, size_t count, str
 }
 
 ferry_status
+mylib_vec3_copy_from_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_from_2d(buffer.raw, &mylib_vec3_description, offset, pitch, source, source_pitch, width, height);
+}
+
+ferry_status
+mylib_vec3_copy_to_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_to_2d(buffer.raw, &mylib_vec3_description, offset, pitch, target, target_pitch, width, height);
+}
+
+ferry_status
+mylib_vec3_copy_2d(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height)
+{
+    return ferry_buffer_copy_2d(target.raw, &mylib_vec3_description, target_offset, target_pitch, source.raw, source_offset,
+        source_pitch, width, height);
+}
+
+ferry_status
+mylib_vec3_copy_from_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_from_2d_async(buffer.raw, &mylib_vec3_description, offset, pitch, source, source_pitch, width, height,
+        stream, out);
+}
+
+ferry_status
+mylib_vec3_copy_to_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_to_2d_async(buffer.raw, &mylib_vec3_description, offset, pitch, target, target_pitch, width, height,
+        stream, out);
+}
+
+ferry_status
+mylib_vec3_copy_2d_async(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch,
+    mylib_vec3_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+    ferry_stream *stream, ferry_event **out)
+{
+    return ferry_buffer_copy_2d_async(target.raw, &mylib_vec3_description, target_offset, target_pitch, source.raw, source_offset,
+        source_pitch, width, height, stream, out);
+}
+
+ferry_status
+mylib_vec3_batch_copy_from(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source,
+    size_t count)
+{
+    return ferry_batch_copy_from(batch, buffer.raw, &mylib_vec3_description, offset, source, count);
+}
+
+ferry_status
+mylib_vec3_batch_copy_to(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target,
+    size_t count)
+{
+    return ferry_batch_copy_to(batch, buffer.raw, &mylib_vec3_description, offset, target, count);
+}
+
+ferry_status
+mylib_vec3_batch_copy(ferry_batch *batch, mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source,
+    size_t source_offset, size_t count)
+{
+    return ferry_batch_copy(batch, target.raw, &mylib_vec3_description, target_offset, source.raw, source_offset, count);
+}
+
+ferry_status
 mylib_vec3_copy_from_with(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
     const ferry_transfer_options *options)
 {
@@ -384,6 +452,20 @@ mylib_vec3_fill_with(mylib_vec3_buffer buffer, size_t offset, size_t count, stru
     const ferry_transfer_options *options)
 {
     return ferry_buffer_fill_with(buffer.raw, &mylib_vec3_description, offset, count, &value, options);
+}
+
+ferry_status
+mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options)
+{
+    return ferry_buffer_load(buffer.raw, &mylib_vec3_description, offset, count, path, file_offset, options);
+}
+
+ferry_status
+mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options)
+{
+    return ferry_buffer_store(buffer.raw, &mylib_vec3_description, offset, count, path, file_offset, options);
 }
 
 ferry_status
@@ -547,9 +629,21 @@ mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
 }
 
 ferry_status
+mylib_vec3_prefetch_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream)
+{
+    return ferry_buffer_prefetch_range(buffer.raw, offset, count, place, stream);
+}
+
+ferry_status
 mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
 {
     return ferry_buffer_advise(buffer.raw, advice, place);
+}
+
+ferry_status
+mylib_vec3_advise_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place)
+{
+    return ferry_buffer_advise_range(buffer.raw, offset, count, advice, place);
 }
 
 ferry_argument

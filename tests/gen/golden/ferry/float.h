@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ferry/batch.h>
 #include <ferry/buffer.h>
+#include <ferry/file.h>
 
 #if FERRY_GEN_ABI != 1
 #error "ferry/float.h was generated for another ferry release; regenerate it."
@@ -229,7 +231,48 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_fill_async(ferry_float_buffer buffer, size_t offset, size_t count, float value,
     ferry_stream *stream, ferry_event **out);
 
-/** As the first four, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
+/**
+ * Two-dimensional copies: `height` rows of `width` elements; a pitch is the elements from one row's first to the next
+ * one's. Exactly the rows are written and current afterwards, nothing between them.
+ * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the width
+ */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_from_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_to_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_2d(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height);
+
+/** As the calls above, asynchronously. */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_from_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_to_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_2d_async(ferry_float_buffer target, size_t target_offset, size_t target_pitch,
+    ferry_float_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+    ferry_stream *stream, ferry_event **out);
+
+/**
+ * Add copies to a batch, see <ferry/batch.h>: many copies submitted as one. The memory is read and written by the
+ * submission, not by these calls. @return as ferry_batch_copy_from()
+ */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_batch_copy_from(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, const float *source,
+    size_t count);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_batch_copy_to(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, float *target,
+    size_t count);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_batch_copy(ferry_batch *batch, ferry_float_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count);
+
+/** As the first four copies, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_from_with(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
     const ferry_transfer_options *options);
@@ -242,6 +285,17 @@ ferry_float_copy_with(ferry_float_buffer target, size_t target_offset, ferry_flo
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_fill_with(ferry_float_buffer buffer, size_t offset, size_t count, float value,
     const ferry_transfer_options *options);
+
+/**
+ * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
+ * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
+ */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options);
 
 /* -- places: for code that keeps raw pointers ------------------------------------------------------ */
 
@@ -327,10 +381,14 @@ ferry_float_is_pinned(ferry_float_buffer buffer);
 /** Start bringing the handle's range to a place; later work on `stream` (NULL: the default one) is ordered after it. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_prefetch_range(ferry_float_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream);
 
 /** Advise the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_advise_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place);
 
 /* -- arguments of kernels -------------------------------------------------------------------------- */
 

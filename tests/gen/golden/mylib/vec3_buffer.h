@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ferry/batch.h>
 #include <ferry/buffer.h>
+#include <ferry/file.h>
 #include <ferry/conversion.h>
 #include <ferry/float.h>
 #include <ferry/double.h>
@@ -233,7 +235,48 @@ MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_fill_async(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value,
     ferry_stream *stream, ferry_event **out);
 
-/** As the first four, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
+/**
+ * Two-dimensional copies: `height` rows of `width` elements; a pitch is the elements from one row's first to the next
+ * one's. Exactly the rows are written and current afterwards, nothing between them.
+ * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the width
+ */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_2d(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height);
+
+/** As the calls above, asynchronously. */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_2d_async(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch,
+    mylib_vec3_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+    ferry_stream *stream, ferry_event **out);
+
+/**
+ * Add copies to a batch, see <ferry/batch.h>: many copies submitted as one. The memory is read and written by the
+ * submission, not by these calls. @return as ferry_batch_copy_from()
+ */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_batch_copy_from(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source,
+    size_t count);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_batch_copy_to(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target,
+    size_t count);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_batch_copy(ferry_batch *batch, mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source,
+    size_t source_offset, size_t count);
+
+/** As the first four copies, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_with(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
     const ferry_transfer_options *options);
@@ -246,6 +289,17 @@ mylib_vec3_copy_with(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_fill_with(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value,
     const ferry_transfer_options *options);
+
+/**
+ * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
+ * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
+ */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_file_options *options);
 
 /* -- places: for code that keeps raw pointers ------------------------------------------------------ */
 
@@ -331,10 +385,14 @@ mylib_vec3_is_pinned(mylib_vec3_buffer buffer);
 /** Start bringing the handle's range to a place; later work on `stream` (NULL: the default one) is ordered after it. */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_prefetch_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream);
 
 /** Advise the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_advise_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place);
 
 /* -- arguments of kernels -------------------------------------------------------------------------- */
 

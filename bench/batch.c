@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Many small copies as one batch, against the same copies one by one in the same run. Ranges are apart, so that nothing can be
+ * joined. The second half adds a latency to each copy of an emulated device, as a real link has one.
+ */
+
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/byte.h>
+
+enum { ROUNDS_LIMIT = 9 };
+
+struct setting {
+    size_t ranges, bytes, stride;
+    unsigned char *memory;
+    ferry_byte_buffer buffer;
+    ferry_batch *in, *out; /* filled once: what a program that repeats its copies has */
+};
+
+static size_t
+place_of(const struct setting *setting, size_t i)
+{
+    return i * 1021 % setting->ranges * setting->stride; /* 1021 is prime: every range once, none beside the one before */
+}
+
+/* A buffer that is current on the device, so that every copy crosses. */
+static bool
+open_setting(struct setting *setting, ferry_context *context, size_t ranges, size_t bytes)
+{
+    ferry_scope scope;
+    unsigned char *unused;
+    *setting = (struct setting){.ranges = ranges, .bytes = bytes, .stride = bytes + 64};
+    size_t total = ranges * setting->stride;
+    setting->memory = malloc(total);
+    if (!setting->memory) {
+        fprintf(stderr, "bench: no memory for %zu bytes\n", total);
+        return false;
+    }
+    memset(setting->memory, 1, total);
+    if (ferry_byte_create(context, total, NULL, &setting->buffer) != FERRY_OK ||
+        ferry_byte_overwrite_device(setting->buffer, ferry_context_stream(context, 1), &scope, &unused) != FERRY_OK ||
+        ferry_scope_close(&scope) != FERRY_OK || ferry_batch_create(context, &setting->in) != FERRY_OK ||
+        ferry_batch_create(context, &setting->out) != FERRY_OK)
+        return bench_failed("creating the buffer");
+    for (size_t i = 0; i < ranges; i++) {
+        size_t at = place_of(setting, i);
+        if (ferry_byte_batch_copy_from(setting->in, setting->buffer, at, setting->memory + at, bytes) != FERRY_OK ||
+            ferry_byte_batch_copy_to(setting->out, setting->buffer, at, setting->memory + at, bytes) != FERRY_OK)
+            return bench_failed("filling the batches");
+    }
+    return true;
+}
+
+static void
+close_setting(struct setting *setting)
+{
+    ferry_batch_destroy(&setting->in);
+    ferry_batch_destroy(&setting->out);
+    ferry_byte_destroy(&setting->buffer);
+    free(setting->memory);
+}
+
+static bool
+copy_batched(struct setting *setting, bool up)
+{
+    if (ferry_batch_submit(up ? setting->in : setting->out) != FERRY_OK)
+        return bench_failed("submitting a batch");
+    return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
+}
+
+/* The list made anew each time. */
+static bool
+copy_gathered(struct setting *setting, bool up)
+{
+    ferry_batch *batch = up ? setting->in : setting->out;
+    ferry_batch_clear(batch);
+    for (size_t i = 0; i < setting->ranges; i++) {
+        size_t at = place_of(setting, i);
+        ferry_status status = up ? ferry_byte_batch_copy_from(batch, setting->buffer, at, setting->memory + at, setting->bytes)
+                                 : ferry_byte_batch_copy_to(batch, setting->buffer, at, setting->memory + at, setting->bytes);
+        if (status != FERRY_OK)
+            return bench_failed("filling a batch");
+    }
+    return copy_batched(setting, up);
+}
+
+static bool
+copy_singly(struct setting *setting, bool up)
+{
+    for (size_t i = 0; i < setting->ranges; i++) {
+        size_t at = place_of(setting, i);
+        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at, setting->bytes)
+                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at, setting->bytes);
+        if (status != FERRY_OK)
+            return bench_failed("copying one range");
+    }
+    return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
+}
+
+static bool
+take_time(bool (*copy)(struct setting *setting, bool up), struct setting *setting, bool up, double *out)
+{
+    double begun = bench_now_ns();
+    bool ok = copy(setting, up);
+    *out = bench_now_ns() - begun;
+    return ok;
+}
+
+static void
+add_rate(struct bench_report *report, const char *name, const char *metric, const struct setting *setting, double *times,
+         double *peer_times, size_t rounds, struct bench_goal goal)
+{
+    double bytes = (double)(setting->ranges * setting->bytes);
+    const struct bench_record record = {.case_name = name, .metric = metric, .unit = "GB/s", .value = bytes / bench_median(times, rounds),
+                                        .peer = "one by one", .peer_value = bytes / bench_median(peer_times, rounds), .goal = goal};
+    bench_report_add(report, &record);
+}
+
+static bool
+measure(struct bench_report *report, struct setting *setting, const char *suffix, bool up, size_t rounds, struct bench_goal goal)
+{
+    double batched[ROUNDS_LIMIT], gathered[ROUNDS_LIMIT], singly[ROUNDS_LIMIT];
+    char name[96];
+    snprintf(name, sizeof(name), "%zux%zuB/%s%s", setting->ranges, setting->bytes, up ? "upload" : "download", suffix);
+    for (size_t round = 0; round <= rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        if (!take_time(copy_batched, setting, up, &batched[index]) || !take_time(copy_gathered, setting, up, &gathered[index]) ||
+            !take_time(copy_singly, setting, up, &singly[index]))
+            return false;
+    }
+    add_rate(report, name, "submit", setting, batched, singly, rounds, goal);
+    add_rate(report, name, "gather_and_submit", setting, gathered, singly, rounds, goal);
+    return true;
+}
+
+static bool
+measure_all(struct bench_report *report, ferry_context *context, const char *suffix, bool quick)
+{
+    static const struct {
+        size_t ranges, bytes;
+        bool has_goal;
+    } cases[] = {{4096, 4096, true}, {4096, 256, false}, {64, 4096, false}};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && ok; i++) {
+        struct setting setting;
+        const struct bench_goal goal = {cases[i].has_goal ? BENCH_AT_LEAST : BENCH_NO_GOAL, 5.0};
+        ok = open_setting(&setting, context, quick ? 64 : cases[i].ranges, cases[i].bytes);
+        for (int up = 1; up >= 0 && ok; up--)
+            ok = measure(report, &setting, suffix, up, quick ? 1 : ROUNDS_LIMIT, goal);
+        close_setting(&setting);
+    }
+    return ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct bench_report report;
+    const ferry_context_options far_away = {.devices = "emulated", .emulated_latency_ns = 10000};
+    ferry_context *slow = NULL;
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+
+    ferry_context *context = bench_context((size_t)64 << 20);
+    bool ok = context && bench_report_open(&report, "batch", &options, context);
+    if (ok) {
+        ok = measure_all(&report, context, "", options.quick);
+        if (ok && ferry_context_create(&far_away, &slow) != FERRY_OK)
+            ok = bench_failed("opening an emulated device with latency");
+        ok = ok && measure_all(&report, slow, "/emulated_10us", options.quick);
+        ok = bench_report_close(&report) && ok;
+    }
+    ferry_context_destroy(&slow);
+    ferry_context_destroy(&context);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

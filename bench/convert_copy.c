@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "convert_copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/convert.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { ROUNDS_LIMIT = 7 };
+
+/* A buffer of each type on the device, and the values in host memory. */
+struct world {
+    ferry_context *context;
+    ferry_float_buffer narrow;
+    ferry_double_buffer wide;
+    double *doubles;
+    float *floats;
+    size_t count;
+};
+
+static bool
+bring_to_device(struct world *world)
+{
+    ferry_scope scopes[2] = {{0}, {0}};
+    float *floats;
+    double *doubles;
+    ferry_stream *stream = ferry_context_stream(world->context, 1);
+    return ferry_float_overwrite_device(world->narrow, stream, &scopes[0], &floats) == FERRY_OK &&
+           ferry_scope_close(&scopes[0]) == FERRY_OK &&
+           ferry_double_overwrite_device(world->wide, stream, &scopes[1], &doubles) == FERRY_OK &&
+           ferry_scope_close(&scopes[1]) == FERRY_OK;
+}
+
+static bool
+world_open(struct world *world, const char *devices, size_t count)
+{
+    const ferry_context_options options = {.devices = devices, .emulated_bytes_per_second = 2000000000,
+                                           .emulated_memory_bytes = count * 32 + 64 * MIB};
+    *world = (struct world){.count = count, .doubles = malloc(count * sizeof(double)), .floats = malloc(count * sizeof(float))};
+    if (!world->doubles || !world->floats) {
+        fputs("bench: no memory for the arrays of converting copies\n", stderr);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        world->doubles[i] = (double)i / 3;
+    memset(world->floats, 0, count * sizeof(float));
+    return (ferry_context_create(&options, &world->context) == FERRY_OK &&
+            ferry_float_create(world->context, count, NULL, &world->narrow) == FERRY_OK &&
+            ferry_double_create(world->context, count, NULL, &world->wide) == FERRY_OK && bring_to_device(world)) ||
+           bench_failed("making buffers for converting copies");
+}
+
+static void
+world_close(struct world *world)
+{
+    ferry_float_destroy(&world->narrow);
+    ferry_double_destroy(&world->wide);
+    ferry_context_destroy(&world->context);
+    free(world->doubles);
+    free(world->floats);
+}
+
+/* -- the four ways; each ends when the bytes are where they go ------------------------------------- */
+
+static bool
+arrived(struct world *world, ferry_status status)
+{
+    return status == FERRY_OK && ferry_float_wait_idle(world->narrow, 1) == FERRY_OK && ferry_double_wait_idle(world->wide, 1) == FERRY_OK;
+}
+
+static bool
+up(struct world *world)
+{
+    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles, world->count, FERRY_CONVERT_SATURATE));
+}
+
+static bool
+up_in_two(struct world *world)
+{
+    ferry_status status = ferry_double_copy_from(world->wide, 0, world->doubles, world->count);
+    if (status == FERRY_OK)
+        status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count, FERRY_CONVERT_SATURATE);
+    return arrived(world, status);
+}
+
+static bool
+down(struct world *world)
+{
+    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count, FERRY_CONVERT_SATURATE));
+}
+
+static bool
+down_in_two(struct world *world)
+{
+    ferry_status status = ferry_double_copy_to(world->wide, 0, world->doubles, world->count);
+    if (status == FERRY_OK)
+        status = ferry_convert_double_to_float(world->floats, world->doubles, world->count, FERRY_CONVERT_SATURATE);
+    return status == FERRY_OK;
+}
+
+static bool
+measure(struct bench_report *report, struct world *world, const char *name, const char *peer, bool (*ours)(struct world *),
+        bool (*theirs)(struct world *), size_t rounds, double goal)
+{
+    double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
+    double bytes = (double)(world->count * sizeof(float));
+    for (size_t round = 0; round <= rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        double begun = bench_now_ns();
+        if (!ours(world))
+            return bench_failed(name);
+        double turned = bench_now_ns();
+        if (!theirs(world))
+            return bench_failed(peer);
+        times[index] = turned - begun;
+        peer_times[index] = bench_now_ns() - turned;
+    }
+    const struct bench_record record = {.case_name = name, .metric = "destination bytes", .unit = "GB/s",
+                                        .value = bytes / bench_median(times, rounds), .peer = peer,
+                                        .peer_value = bytes / bench_median(peer_times, rounds),
+                                        .goal = {goal > 0 ? BENCH_AT_LEAST : BENCH_NO_GOAL, goal}};
+    bench_report_add(report, &record);
+    return true;
+}
+
+bool
+bench_convert_copy(struct bench_report *report, bool quick)
+{
+    const char *wished = getenv("FERRY_DEVICE");
+    bool cuda = wished && strncmp(wished, "cuda", 4) == 0;
+    const size_t count = (quick ? 1 : 16) * MIB, rounds = quick ? 1 : ROUNDS_LIMIT;
+    struct world world;
+    bool ok = world_open(&world, cuda ? wished : "emulated", count) &&
+              measure(report, &world, cuda ? "copy/upload double_to_float" : "copy at 2 GB/s/upload double_to_float", "upload, then convert",
+                      up, up_in_two, rounds, 1.8) &&
+              measure(report, &world, cuda ? "copy/download double_to_float" : "copy at 2 GB/s/download double_to_float",
+                      "download, then convert", down, down_in_two, rounds, 0);
+    world_close(&world);
+    return ok;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Files through the device against dd of the same file with the same block size and the same state of the page cache: read only, and
+ * copied to a second file. dd reports its own time, without that of its start. Both files stay in the page cache, or neither goes
+ * through it (O_DIRECT on both sides); without a file system that allows that, these cases are left out.
+ *
+ * The files are made in TMPDIR, else in /var/tmp, which is on a disk as a rule, and removed.
+ */
+
+#include "bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/byte.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { ROUNDS_LIMIT = 9, SLOTS = 8 };
+
+struct files {
+    char folder[256], input[272], output[272];
+    size_t bytes;
+};
+
+struct way {
+    const char *name;
+    size_t block;
+    bool copies; /* to the second file; else nothing is written */
+    bool direct;
+};
+
+/* -- the files ------------------------------------------------------------------------------------- */
+
+static bool
+system_failed(const char *what)
+{
+    fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
+    return false;
+}
+
+static bool
+files_create(struct files *files, size_t bytes)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(files->folder, sizeof(files->folder), "%s/ferry-bench-XXXXXX", folder && *folder && strlen(folder) < 200 ? folder : "/var/tmp");
+    if (!mkdtemp(files->folder)) {
+        files->folder[0] = 0;
+        return system_failed("make a folder");
+    }
+    snprintf(files->input, sizeof(files->input), "%s/input", files->folder);
+    snprintf(files->output, sizeof(files->output), "%s/output", files->folder);
+    files->bytes = bytes;
+    FILE *file = fopen(files->input, "wb");
+    uint64_t *block = malloc(MIB), number = 1;
+    bool ok = file && block;
+    for (size_t at = 0; ok && at < bytes; at += MIB) {
+        for (size_t i = 0; i < MIB / 8; i++)
+            block[i] = number = number * 6364136223846793005u + 1442695040888963407u;
+        ok = fwrite(block, MIB, 1, file) == 1;
+    }
+    free(block);
+    ok = ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    if (file)
+        fclose(file);
+    return ok || system_failed(files->input);
+}
+
+static void
+files_remove(struct files *files)
+{
+    if (!files->folder[0])
+        return;
+    unlink(files->input);
+    unlink(files->output);
+    rmdir(files->folder);
+}
+
+/* -- dd -------------------------------------------------------------------------------------------- */
+
+/* "536870912 bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s": the number before " s". */
+static bool
+time_with_dd(const struct files *files, const struct way *way, double *out_ns)
+{
+    char command[1024], line[256];
+    snprintf(command, sizeof(command), "LC_ALL=C dd if='%s' of='%s' bs=%zu conv=notrunc%s%s 2>&1", files->input,
+             way->copies ? files->output : "/dev/null", way->block, way->direct ? " iflag=direct" : "",
+             way->direct && way->copies ? " oflag=direct" : "");
+    FILE *dd = popen(command, "r");
+    double seconds = 0;
+    if (!dd)
+        return system_failed("dd");
+    while (fgets(line, sizeof(line), dd)) {
+        const char *copied = strstr(line, "copied, ");
+        if (copied)
+            seconds = strtod(copied + strlen("copied, "), NULL);
+    }
+    bool ok = pclose(dd) == 0 && seconds > 0;
+    *out_ns = seconds * 1e9;
+    if (!ok)
+        fprintf(stderr, "bench: dd failed: %s", line);
+    return ok;
+}
+
+/* -- ferry ----------------------------------------------------------------------------------------- */
+
+static ferry_status
+do_nothing(const ferry_file_chunk *chunk, void *user)
+{
+    (void)chunk, (void)user;
+    return FERRY_OK;
+}
+
+static bool
+time_with_ferry(ferry_context *context, const struct files *files, const struct way *way, double *out_ns, uint64_t *out_direct)
+{
+    ferry_file_stats stats;
+    const ferry_stream_file_options options = {
+        .input = files->input,
+        .output = way->copies ? files->output : NULL,
+        .work = do_nothing,
+        .stream = ferry_context_stream(context, 1),
+        .chunk_bytes = way->block,
+        .chunk_count = SLOTS,
+        .direct = way->direct,
+        .keep_rest = true,
+        .stats = &stats,
+    };
+    if (ferry_stream_file(context, &options) != FERRY_OK)
+        return bench_failed("streaming a file");
+    *out_ns = (double)stats.wall_ns;
+    *out_direct = stats.bytes_direct;
+    return true;
+}
+
+/* -- the measurement ------------------------------------------------------------------------------- */
+
+static bool
+measure(struct bench_report *report, ferry_context *context, const struct files *files, const struct way *way, size_t rounds)
+{
+    double ferry[ROUNDS_LIMIT], dd[ROUNDS_LIMIT];
+    char name[64];
+    uint64_t direct = 0;
+    for (size_t round = 0; round <= rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        if (!time_with_ferry(context, files, way, &ferry[index], &direct) || !time_with_dd(files, way, &dd[index]))
+            return false;
+    }
+    if (way->direct && direct == 0)
+        return true; /* the file system refuses: there is no such case here */
+    snprintf(name, sizeof(name), "%zuMiB/%s/%zuKiB", files->bytes / MIB, way->name, way->block / 1024);
+    const struct bench_record record = {
+        .case_name = name,
+        .metric = way->copies ? "copy" : "read",
+        .unit = "GB/s",
+        .value = (double)files->bytes / bench_median(ferry, rounds),
+        .peer = "dd",
+        .peer_value = (double)files->bytes / bench_median(dd, rounds),
+        .goal = {BENCH_AT_LEAST, 0.9},
+    };
+    bench_report_add(report, &record);
+    return true;
+}
+
+static bool
+measure_all(struct bench_report *report, ferry_context *context, const struct files *files, size_t rounds)
+{
+    static const struct way ways[] = {
+        {"cached", MIB / 4, false, false},  {"cached", MIB, false, false},  {"cached", 4 * MIB, false, false},
+        {"cached", MIB, true, false},       {"cached", 4 * MIB, true, false},
+        {"direct", MIB, false, true},       {"direct", 4 * MIB, false, true},
+        {"direct", 4 * MIB, true, true},
+    };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (!measure(report, context, files, &ways[i], rounds))
+            return false;
+    }
+    return true;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct bench_report report;
+    struct files files = {.bytes = 0};
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    ferry_context *context = bench_context(64 * MIB);
+    bool ok = context && files_create(&files, options.quick ? 4 * MIB : 512 * MIB) &&
+              bench_report_open(&report, "file", &options, context);
+    if (ok) {
+        ok = measure_all(&report, context, &files, options.quick ? 1 : ROUNDS_LIMIT);
+        ok = bench_report_close(&report) && ok;
+    }
+    files_remove(&files);
+    ferry_context_destroy(&context);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "traces.h"
+
+#include <stdlib.h>
+
+#include "cli/replay.h"
+
+static const char *const names[] = {"steps", "tails", "fragmenting"};
+
+enum { NAMES = sizeof(names) / sizeof(names[0]), TRACE_BYTES_MAX = 16 << 20 };
+
+static bool
+open_pool(const struct allocator_options *options, struct allocator *out)
+{
+    return pool_open(options, out, NULL, NULL);
+}
+
+static bool
+read_trace(const char *name, struct script *out)
+{
+    char path[4096];
+    struct log log = {0};
+    struct log_problem problem = {0, "it cannot be read"};
+    snprintf(path, sizeof(path), "%s/%s.csv", BENCH_TRACES, name);
+    FILE *file = fopen(path, "r");
+    char *bytes = malloc(TRACE_BYTES_MAX);
+    size_t count = file && bytes ? fread(bytes, 1, TRACE_BYTES_MAX, file) : 0;
+    bool ok = count > 0 && log_read(bytes, count, &log, &problem) && script_write(&log, out, &problem);
+    if (!ok)
+        fprintf(stderr, "%s:%zu: %s\n", path, problem.line, problem.text);
+    log_free(&log);
+    free(bytes);
+    if (file)
+        fclose(file);
+    return ok;
+}
+
+static void
+add(struct bench_report *report, const char *name, const char *metric, const char *unit, double value, const char *peer, double peer_value,
+    struct bench_goal goal)
+{
+    char case_name[64];
+    snprintf(case_name, sizeof(case_name), "trace %s", name);
+    const struct bench_record record = {case_name, metric, unit, value, peer, peer_value, goal};
+    bench_report_add(report, &record);
+}
+
+static bool
+time_takes(const struct script *script, replay_opener *open, const struct allocator_options *options, double *out_ns)
+{
+    struct allocator allocator;
+    struct replay_result result;
+    bool ok = open(options, &allocator);
+    if (ok) {
+        ok = replay_run(script, &allocator, &result);
+        allocator.close(allocator.user);
+        *out_ns = result.take.median_ns - result.clock_ns;
+    }
+    return ok;
+}
+
+static bool
+measure_trace(struct bench_report *report, const char *name, const struct script *script)
+{
+    const struct bench_goal none = {BENCH_NO_GOAL, 0}, goal = {BENCH_AT_MOST, 1.20};
+    struct allocator_options options = {.devices = "host", .streams = script->streams};
+    uint64_t most = 8 * script->peak_bytes;
+    double live = (double)script->peak_bytes / 1048576.0, pool_ns, best_fit_ns;
+    double pool = (double)replay_smallest_limit(script, open_pool, &options, most) / 1048576.0;
+    double best_fit = (double)replay_smallest_limit(script, best_fit_open, &options, most) / 1048576.0;
+    options.limit_bytes = most;
+    if (pool <= 0 || best_fit <= 0 || !time_takes(script, open_pool, &options, &pool_ns) ||
+        !time_takes(script, best_fit_open, &options, &best_fit_ns))
+        return bench_failed(name);
+    add(report, name, "smallest_limit", "MiB", pool, "live peak", live, goal);
+    add(report, name, "smallest_limit", "MiB", pool, "best-fit", best_fit, none);
+    add(report, name, "best_fit_limit", "MiB", best_fit, "live peak", live, none);
+    add(report, name, "take_median", "ns", pool_ns, "best-fit", best_fit_ns, none);
+    return true;
+}
+
+bool
+traces_measure(struct bench_report *report)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < NAMES; i++) {
+        struct script script = {0};
+        ok = read_trace(names[i], &script) && measure_trace(report, names[i], &script);
+        script_free(&script);
+    }
+    return ok;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * ferry replay: what an allocation log costs.
+ *
+ * It reads a log (log_reader.h), makes a script of it (script.h) and runs that twice with fresh pools on the chosen device: once with a clock around each
+ * operation, once to look at memory over time, because looking disturbs what is timed. On the host nothing is ever touched, so that logs of
+ * large GPUs replay anywhere; an emulated device fills what it allocates.
+ *
+ * What it tells: nanoseconds of takes and gives (median and 99th percentile, the clock's own cost included and told), hits and misses, the most that
+ * was live as asked for and as given, the most that was reserved, waste (bytes given but not asked for, of all takes together), fragmentation
+ * (1 - largest free / free), and every take that found no memory: how often, and where and why first. Takes that failed when the log was
+ * written are tried, and given back at once.
+ */
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/ferry.h>
+
+#include "cli/replay_report.h"
+
+static const char usage_text[] =
+    "usage: ferry replay [-d DEVICES] [-l BYTES] [-a ALLOCATOR] [-s] [-j] [-o FILE] LOG\n\n"
+    "Do again what an allocation log tells, with Ferry's pool, and say what it costs: time, memory, fragmentation, and\n"
+    "where memory runs out. LOG is written by Ferry (FERRY_ALLOCATION_LOG, ferry_context_options.allocation_log) or by\n"
+    "RMM's logging resource adaptor; - is standard input. One thread does it all in the order of the lines, whichever\n"
+    "threads wrote them. Streams of the log become streams of the device, at most 32. Memory is never touched.\n\n"
+    "  -d, --device DEVICES      as ferry info; the first one is used. default: FERRY_DEVICE, else host\n"
+    "  -l, --limit BYTES         of the pool, such as 512MiB; default: what the device has\n"
+    "  -a, --allocator WHICH     pool (default), or best-fit: beside the pool also a coalescing best-fit free list in\n"
+    "                            one arena of the limit, as RMM's pool is\n"
+    "  -s, --smallest-limit      also look for the smallest limit in which the log runs\n"
+    "  -j, --json                as JSON\n"
+    "  -o, --output FILE         write to FILE; into one named .svg the pool's memory over time is drawn, and the rest\n"
+    "                            goes to standard output\n"
+    "  -h, --help                this text\n\n"
+    "Exit status: 0, also where memory ran out; 1 for a log that cannot be read, or a device that cannot be opened.\n";
+
+static bool
+failed(const char *what)
+{
+    fprintf(stderr, "ferry replay: %s: %s\n", what, ferry_last_error());
+    return false;
+}
+
+static bool
+no_memory(void)
+{
+    fputs("ferry replay: no host memory\n", stderr);
+    return false;
+}
+
+/* -- the log --------------------------------------------------------------------------------------- */
+
+/* The whole file; NULL after a sentence. */
+static char *
+read_file(const char *path, size_t *out_count)
+{
+    FILE *file = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    char *bytes = NULL;
+    size_t count = 0, room = 0;
+    while (file && !feof(file) && !ferror(file)) {
+        if (count == room) {
+            room = room ? 2 * room : 65536;
+            char *larger = realloc(bytes, room);
+            if (!larger) {
+                errno = ENOMEM;
+                break;
+            }
+            bytes = larger;
+        }
+        count += fread(bytes + count, 1, room - count, file);
+    }
+    bool whole = file && feof(file) && !ferror(file);
+    if (!whole)
+        fprintf(stderr, "ferry replay: %s: %s\n", path, strerror(errno));
+    if (file && file != stdin)
+        fclose(file);
+    if (!whole) {
+        free(bytes);
+        return NULL;
+    }
+    *out_count = count;
+    return bytes;
+}
+
+static bool
+read_script(const char *path, struct script *out)
+{
+    struct log log = {0};
+    struct log_problem problem;
+    size_t count;
+    char *bytes = read_file(path, &count);
+    if (!bytes)
+        return false;
+    bool ok = log_read(bytes, count, &log, &problem) && script_write(&log, out, &problem);
+    if (!ok)
+        fprintf(stderr, "%s:%zu: %s\n", path, problem.line, problem.text);
+    log_free(&log);
+    free(bytes);
+    return ok;
+}
+
+/* -- the replay ------------------------------------------------------------------------------------ */
+
+static bool
+open_plain_pool(const struct allocator_options *options, struct allocator *out)
+{
+    return pool_open(options, out, NULL, NULL);
+}
+
+static bool
+run_one(struct report *report, replay_opener *open, const struct allocator_options *options)
+{
+    struct outcome *outcome = &report->outcomes[report->count];
+    struct allocator allocator;
+    if (!open(options, &allocator))
+        return failed("opening the device");
+    outcome->name = allocator.name;
+    bool ok = replay_run(&report->script, &allocator, &outcome->result);
+    allocator.close(allocator.user);
+    if (!ok)
+        return no_memory();
+    if (report->request->smallest_limit)
+        outcome->smallest_limit = replay_smallest_limit(&report->script, open, options, report->most_bytes);
+    report->count++;
+    return true;
+}
+
+/* A pool of its own for looking on, because looking disturbs. */
+static bool
+watch(struct report *report, const struct allocator_options *options)
+{
+    struct allocator pool;
+    if (!open_plain_pool(options, &pool))
+        return failed("opening the device");
+    report->sample_count = replay_watch(&report->script, &pool, report->samples, REPLAY_SAMPLES);
+    pool.close(pool.user);
+    return report->sample_count > 0 || report->script.count == 0 || no_memory();
+}
+
+/* What the device is called, and what it has. */
+static bool
+describe(struct report *report, const struct allocator_options *options)
+{
+    struct allocator pool;
+    const char *device;
+    if (!pool_open(options, &pool, &device, &report->limit_bytes))
+        return failed("opening the device");
+    snprintf(report->device, sizeof(report->device), "%s", device);
+    pool.close(pool.user);
+    return true;
+}
+
+static bool
+replay(struct report *report)
+{
+    const struct request *request = report->request;
+    struct allocator_options options = {request->devices, request->limit_bytes, report->script.streams};
+    /* More than rounding and holes could need: where failing ends lies below. */
+    uint64_t most = 4 * report->script.peak_bytes + (UINT64_C(256) << 20);
+    report->most_bytes = request->limit_bytes > most ? request->limit_bytes : most;
+    if (!describe(report, &options) || !run_one(report, open_plain_pool, &options) || !watch(report, &options))
+        return false;
+    options.limit_bytes = report->limit_bytes;
+    return !request->best_fit || run_one(report, best_fit_open, &options);
+}
+
+/* -- writing --------------------------------------------------------------------------------------- */
+
+static bool
+write_to(const char *path, void (*write)(FILE *file, const struct report *report), const struct report *report)
+{
+    FILE *file = path ? fopen(path, "w") : stdout;
+    bool failed = !file;
+    if (file) {
+        write(file, report);
+        failed = ferror(file) != 0;
+        /* cppcheck-suppress useClosedFile ; it thinks that ferror() closes */
+        failed |= (path ? fclose(file) : fflush(file)) != 0;
+    }
+    if (failed) {
+        fprintf(stderr, "ferry replay: %s: %s\n", path ? path : "standard output", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static bool
+write_report(const struct report *report)
+{
+    const struct request *request = report->request;
+    return write_to(request->output, request->json ? replay_report_json : replay_report_text, report) &&
+           (!request->picture || write_to(request->picture, replay_report_draw, report));
+}
+
+/* -- the command line ------------------------------------------------------------------------------ */
+
+/* "4096", "512KiB", "2GiB"; more than 0 and less than 2^48. */
+static bool
+read_bytes(const char *text, uint64_t *out)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *text == '-' || value == 0)
+        return false;
+    for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (!strcmp(end, units[i]) && value < (UINT64_C(1) << 48) >> 10 * i) {
+            *out = (uint64_t)value << 10 * i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length > end_length && !strcmp(text + length - end_length, end);
+}
+
+static int
+wrong_use(const char *what, const char *word)
+{
+    fprintf(stderr, "ferry replay: %s '%s'\n%s", what, word, usage_text);
+    return EXIT_USAGE;
+}
+
+/* EXIT_WELL to go on; -1 when the help was printed. */
+static int
+read_option(int option, struct request *out)
+{
+    switch (option) {
+    case 'd':
+        out->devices = optarg;
+        return EXIT_WELL;
+    case 'l':
+        return read_bytes(optarg, &out->limit_bytes) ? EXIT_WELL : wrong_use("expected a limit such as 512MiB, not", optarg);
+    case 'a':
+        out->best_fit = !strcmp(optarg, "best-fit");
+        return out->best_fit || !strcmp(optarg, "pool") ? EXIT_WELL : wrong_use("there is no allocator", optarg);
+    case 's':
+        out->smallest_limit = true;
+        return EXIT_WELL;
+    case 'j':
+        out->json = true;
+        return EXIT_WELL;
+    case 'o':
+        *(ends_in(optarg, ".svg") ? &out->picture : &out->output) = optarg;
+        return EXIT_WELL;
+    case 'h':
+        fputs(usage_text, stdout);
+        return -1;
+    default:
+        fputs(usage_text, stderr);
+        return EXIT_USAGE;
+    }
+}
+
+static int
+read_arguments(int argc, char **argv, struct request *out)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},    {"limit", required_argument, NULL, 'l'},
+        {"allocator", required_argument, NULL, 'a'}, {"smallest-limit", no_argument, NULL, 's'},
+        {"json", no_argument, NULL, 'j'},            {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},            {NULL, 0, NULL, 0},
+    };
+    int result = EXIT_WELL;
+    for (int option; result == EXIT_WELL && (option = getopt_long(argc, argv, "d:l:a:sjo:h", options, NULL)) != -1;)
+        result = read_option(option, out);
+    if (result != EXIT_WELL)
+        return result;
+    if (optind + 1 != argc)
+        return optind == argc ? wrong_use("there is no log in", argv[0]) : wrong_use("unexpected argument", argv[optind + 1]);
+    out->log = argv[optind];
+    return EXIT_WELL;
+}
+
+int
+command_replay(int argc, char **argv)
+{
+    struct request request = {0};
+    int result = read_arguments(argc, argv, &request);
+    if (result != EXIT_WELL)
+        return result < 0 ? EXIT_WELL : result;
+
+    struct report *report = calloc(1, sizeof(*report));
+    if (!report) {
+        no_memory();
+        return EXIT_FAILED;
+    }
+    report->request = &request;
+    bool ok = read_script(request.log, &report->script) && replay(report) && write_report(report);
+    script_free(&report->script);
+    free(report);
+    return ok ? EXIT_WELL : EXIT_FAILED;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_CLI_REPLAY_REPORT_H
+#define FERRY_CLI_REPLAY_REPORT_H
+
+#include <stdio.h>
+
+#include "cli/replay.h"
+
+/*
+ * What `ferry replay` found, and how it tells it: in words, as JSON, and as a picture. What could not be written shows in ferror().
+ */
+
+enum { REPLAY_SAMPLES = 1000, REPLAY_ALLOCATORS = 2 };
+
+struct request {
+    const char *log, *devices, *output, *picture; /* NULL: not asked for */
+    uint64_t limit_bytes;
+    bool best_fit, smallest_limit, json;
+};
+
+struct outcome {
+    const char *name;
+    struct replay_result result;
+    uint64_t smallest_limit; /* 0: unknown */
+};
+
+struct report {
+    const struct request *request;
+    struct script script;
+    char device[128];
+    uint64_t limit_bytes;
+    uint64_t most_bytes; /* up to which the smallest limit was looked for */
+    struct outcome outcomes[REPLAY_ALLOCATORS];
+    size_t count;
+    struct replay_sample samples[REPLAY_SAMPLES];
+    size_t sample_count;
+};
+
+void replay_report_text(FILE *file, const struct report *report);
+void replay_report_json(FILE *file, const struct report *report);
+/* Of the pool's memory over time. */
+void replay_report_draw(FILE *file, const struct report *report);
+
+#endif

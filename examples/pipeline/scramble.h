@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SCRAMBLE_H
+#define SCRAMBLE_H
+
+#include <stdint.h>
+
+#include <ferry/ferry.h>
+
+/* The kernel of the pipeline: every number is mixed with its place in the file, so that none can pass for another. */
+
+enum { SCRAMBLE_PARAMETER_COUNT = 3 };
+
+/** What it does to one number. */
+uint32_t scramble(uint32_t number, uint64_t index);
+
+/** Its description, which points into `parameters`. */
+ferry_kernel_source scramble_kernel_source(ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT]);
+
+/** Queue it for one chunk of a file of uint32_t. */
+ferry_status scramble_launch(ferry_kernel *kernel, const ferry_file_chunk *chunk);
+
+#endif

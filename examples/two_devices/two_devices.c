@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * two_devices: heat spreads over a plate of which each of two devices computes one half.
+ *
+ * There is one buffer for the plate now and one for the plate next, not one for each device: a launch names the rows that it reads
+ * and those that it writes. So the halo exchange is not written down anywhere. The row across the border is the only one that a device
+ * reads and does not hold, and that row alone is copied to it, as a range. The program proves this: it compares the bytes that crossed
+ * with the fewest that could, and the plate with one device's and with plain C's, bit by bit.
+ *
+ * FERRY_DEVICE chooses the devices, such as cuda:0,cuda:1; without it two emulated ones are used.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+#include "spread.h"
+
+#define EXIT_USAGE 2
+
+struct size {
+    size_t rows, columns, steps;
+};
+
+/* Everything the program holds; zeroed, it holds nothing. */
+struct program {
+    struct size size;
+    float *start, *expected, *spare, *result; /* plates on the host */
+    ferry_context *context;
+    ferry_kernel *kernel;
+};
+
+/* What crossed, in bytes. */
+struct traffic {
+    uint64_t up, across, down;
+};
+
+/* -- saying things --------------------------------------------------------------------------------- */
+
+static bool
+complain(const char *what, const char *why)
+{
+    fprintf(stderr, "two_devices: %s: %s\n", what, why);
+    return false;
+}
+
+static bool
+done(ferry_status status, const char *what)
+{
+    if (status == FERRY_OK)
+        return true;
+    fprintf(stderr, "two_devices: %s: %s (%s)\n", what, ferry_last_error(), ferry_status_name(status));
+    return false;
+}
+
+/* -- the steps ------------------------------------------------------------------------------------- */
+
+/* All steps over `parts` devices, from program->start to program->result. Queues everything; the last copy waits. */
+static ferry_status
+run_parts(struct program *program, int parts)
+{
+    const struct size *size = &program->size;
+    size_t cells = size->rows * size->columns;
+    ferry_float_buffer now = {0}, next = {0};
+    ferry_status status;
+    FERRY_TRY(status, fail, ferry_float_create_from(program->context, program->start, cells, NULL, &now));
+    FERRY_TRY(status, fail, ferry_float_create(program->context, cells, NULL, &next));
+    for (size_t step = 0; step < size->steps; step++) {
+        for (int part = 0; part < parts; part++) {
+            size_t first = size->rows * (size_t)part / (size_t)parts, end = size->rows * (size_t)(part + 1) / (size_t)parts;
+            FERRY_TRY(status, fail, spread_launch(program->kernel, ferry_context_stream(program->context, part + 1), now, next, first, end,
+                                                  size->rows, size->columns));
+        }
+        ferry_float_buffer spare = now;
+        now = next;
+        next = spare;
+    }
+    status = ferry_float_copy_to(now, 0, program->result, cells);
+fail:
+    ferry_float_destroy(&next);
+    ferry_float_destroy(&now);
+    return status;
+}
+
+/* -- what it cost ---------------------------------------------------------------------------------- */
+
+static bool
+count_traffic(struct program *program, int parts, struct traffic *out)
+{
+    ferry_transfer_stats before, after;
+    if (!done(ferry_context_transfer_stats(program->context, &before), "counting") ||
+        !done(run_parts(program, parts), parts > 1 ? "computing on two devices" : "computing on one device") ||
+        !done(ferry_context_transfer_stats(program->context, &after), "counting"))
+        return false;
+    *out = (struct traffic){.up = after.upload.bytes - before.upload.bytes, .across = after.peer.bytes - before.peer.bytes,
+                            .down = after.download.bytes - before.download.bytes};
+    return true;
+}
+
+/*
+ * Every row must come to the device that computes it and go back once: rows. Every step, each device must be told the one row across the
+ * border: 2 rows a step, be it from the host in the first step or from the other device.
+ */
+static bool
+check_parts(struct program *program, int parts)
+{
+    const struct size *size = &program->size;
+    uint64_t row_bytes = size->columns * sizeof(float);
+    uint64_t in = (size->rows + (parts > 1 ? 2 * size->steps : 0)) * row_bytes, out = size->rows * row_bytes;
+    struct traffic moved;
+    memset(program->result, 0xff, (size_t)out);
+    if (!count_traffic(program, parts, &moved))
+        return false;
+    bool exact = memcmp(program->result, program->expected, (size_t)out) == 0;
+    bool minimal = moved.up + moved.across == in && moved.down == out;
+    printf("%d device%s  %llu bytes up, %llu across, %llu down; at least %llu in and %llu down: %s; %s\n", parts, parts > 1 ? "s" : " ",
+           (unsigned long long)moved.up, (unsigned long long)moved.across, (unsigned long long)moved.down, (unsigned long long)in,
+           (unsigned long long)out, minimal ? "minimal" : "MORE THAN NEEDED", exact ? "exact" : "WRONG");
+    return exact && minimal;
+}
+
+/* -- the program ----------------------------------------------------------------------------------- */
+
+static bool
+parse_arguments(int argc, char **argv, struct size *size)
+{
+    *size = (struct size){.rows = 1024, .columns = 1000, .steps = 50};
+    size_t *fields[] = {&size->rows, &size->columns, &size->steps};
+    const unsigned long long least[] = {4, 2, 1};
+    for (int i = 1; i < argc; i++) {
+        char *end;
+        unsigned long long value = i <= 3 && *argv[i] >= '0' && *argv[i] <= '9' ? strtoull(argv[i], &end, 10) : 0;
+        if (value == 0 || *end || value < least[i - 1] || value > 1000000)
+            return complain(argv[i], "usage: two_devices [ROWS [COLUMNS [STEPS]]], at least 4, 2 and 1");
+        *fields[i - 1] = (size_t)value;
+    }
+    return true;
+}
+
+/* Hot stripes on a cold plate; what they become, by plain C. */
+static bool
+prepare(struct program *program)
+{
+    const struct size *size = &program->size;
+    size_t cells = size->rows * size->columns;
+    float **plates[] = {&program->start, &program->expected, &program->spare, &program->result};
+    for (int i = 0; i < 4; i++) {
+        *plates[i] = malloc(cells * sizeof(float));
+        if (!*plates[i])
+            return complain("preparing the plates", "out of memory");
+    }
+    for (size_t i = 0; i < cells; i++)
+        program->start[i] = i % size->columns % 17 == 0 ? (float)(i % 1009) : 0.0f;
+    memcpy(program->expected, program->start, cells * sizeof(float));
+    for (size_t step = 0; step < size->steps; step++) {
+        float *now = program->expected;
+        spread(now, 0, program->spare, 0, size->rows, size->rows, size->columns);
+        program->expected = program->spare;
+        program->spare = now;
+    }
+    return true;
+}
+
+static bool
+open_devices(struct program *program)
+{
+    const char *wanted = getenv("FERRY_DEVICE");
+    const ferry_context_options options = {.devices = wanted && *wanted ? NULL : "emulated:2"};
+    if (!done(ferry_context_create(&options, &program->context), "opening the devices"))
+        return false;
+    if (ferry_context_place_count(program->context) < 2)
+        return complain("opening the devices", "two are needed, as in FERRY_DEVICE=cuda:0,cuda:1");
+    for (int place = 1; place <= 2; place++) {
+        ferry_place_info info;
+        if (!done(ferry_context_place_info(program->context, place, &info), "asking for a device"))
+            return false;
+        printf("device     %s (%s)\n", info.name, info.kind);
+    }
+    ferry_parameter parameters[SPREAD_PARAMETER_COUNT];
+    const ferry_kernel_source source = spread_kernel_source(parameters);
+    return done(ferry_kernel_create(program->context, &source, &program->kernel), "compiling the kernel");
+}
+
+int
+main(int argc, char **argv)
+{
+    struct program program = {.start = NULL};
+    if (!parse_arguments(argc, argv, &program.size))
+        return EXIT_USAGE;
+    bool ok = open_devices(&program) && prepare(&program);
+    if (ok) {
+        printf("plate      %zu x %zu, %zu steps\n", program.size.rows, program.size.columns, program.size.steps);
+        ok = check_parts(&program, 1);
+        ok = check_parts(&program, 2) && ok;
+    }
+    free(program.start);
+    free(program.expected);
+    free(program.spare);
+    free(program.result);
+    ferry_kernel_destroy(&program.kernel);
+    ferry_context_destroy(&program.context);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

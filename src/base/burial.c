@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/guarded.h"
+
+#include <string.h>
+
+#define BURIED 1024
+
+static struct {
+    pthread_mutex_t mutex;
+    unsigned next;
+    struct {
+        void *header;
+        void (*release)(void *header);
+    } graves[BURIED];
+} yard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void
+ferryi_bury(void *header, void (*release)(void *header))
+{
+    ferryi_mutex_lock(&yard.mutex);
+    unsigned at = yard.next++ % BURIED;
+    void *oldest = yard.graves[at].header;
+    void (*release_oldest)(void *header) = yard.graves[at].release;
+    yard.graves[at].header = header;
+    yard.graves[at].release = release;
+    ferryi_mutex_unlock(&yard.mutex);
+    if (oldest)
+        release_oldest(oldest);
+}
+
+bool
+ferryi_is_debug_run(void)
+{
+    const char *wanted = ferryi_getenv("FERRY_DEBUG");
+#ifdef FERRYI_DEBUG_CHECKS
+    return !wanted || strcmp(wanted, "0") != 0;
+#else
+    return wanted && *wanted && strcmp(wanted, "0") != 0;
+#endif
+}

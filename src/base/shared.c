@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/guarded.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/*
+ * Memory that can be mapped a second time, for checked runs. All of it lies in one file without a name, each allocation at an offset of
+ * its own, so that one file descriptor does for the process.
+ */
+
+struct allocation {
+    struct allocation *next;
+    char *memory;
+    size_t bytes;
+    off_t offset;
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    int file; /* 0: not made yet; -1: it could not be */
+    off_t end;
+    struct allocation *allocations;
+} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the mutex: room for so many bytes at the end of the file. */
+static bool
+extend(size_t bytes)
+{
+    if (shared.file == 0) {
+        int file = memfd_create("ferry checked memory", MFD_CLOEXEC);
+        shared.file = file > 0 ? file : -1;
+    }
+    return shared.file > 0 && ftruncate(shared.file, shared.end + (off_t)bytes) == 0;
+}
+
+ferry_status
+ferryi_shared_alloc(size_t bytes, void **out)
+{
+    size_t page = ferryi_page_bytes(), rounded;
+    struct allocation *allocation = calloc(1, sizeof(*allocation));
+    void *memory = MAP_FAILED;
+
+    ferryi_mutex_lock(&shared.mutex);
+    if (allocation && ferryi_round_up(bytes, page, &rounded) && extend(rounded))
+        memory = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, shared.file, shared.end);
+    if (memory != MAP_FAILED) {
+        *allocation = (struct allocation){.next = shared.allocations, .memory = memory, .bytes = rounded, .offset = shared.end};
+        shared.allocations = allocation;
+        shared.end += (off_t)rounded;
+    }
+    ferryi_mutex_unlock(&shared.mutex);
+
+    if (memory == MAP_FAILED) {
+        free(allocation);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "allocate %zu bytes of host memory for a checked run: the system has none", bytes);
+    }
+    *out = memory;
+    return FERRY_OK;
+}
+
+/* Under the mutex: the link to the allocation that holds the address. */
+static struct allocation **
+find(const char *memory)
+{
+    struct allocation **at = &shared.allocations;
+    while (*at && !(memory >= (*at)->memory && memory < (*at)->memory + (*at)->bytes))
+        at = &(*at)->next;
+    return at;
+}
+
+void
+ferryi_shared_free(void *memory)
+{
+    ferryi_mutex_lock(&shared.mutex);
+    struct allocation **at = find(memory), *gone = *at;
+    if (gone) {
+        *at = gone->next;
+        munmap(gone->memory, gone->bytes);
+        /* The file stays as long as it is, without memory there. */
+        (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset, (off_t)gone->bytes);
+    }
+    ferryi_mutex_unlock(&shared.mutex);
+    free(gone);
+}
+
+/* Addresses for `bytes` and a page on either side, aligned behind the first one; nothing is there. NULL: the system has none. */
+static char *
+reserve(size_t bytes, size_t align)
+{
+    size_t page = ferryi_page_bytes(), wanted = bytes + 2 * page, slack = align > page ? align : 0;
+    char *room = mmap(NULL, wanted + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    size_t gap = slack ? (size_t)(-(uintptr_t)(room + page) & (align - 1)) : 0;
+    if (gap > 0)
+        munmap(room, gap);
+    if (slack > gap)
+        munmap(room + gap + wanted, slack - gap);
+    return room + gap + page;
+}
+
+void *
+ferryi_alias_make(const void *memory, size_t bytes, size_t align)
+{
+    char *alias = NULL;
+    ferryi_mutex_lock(&shared.mutex);
+    const struct allocation *of = *find(memory);
+    if (of)
+        alias = reserve(bytes, align);
+    if (alias && mmap(alias, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, shared.file, of->offset + ((const char *)memory - of->memory)) == MAP_FAILED) {
+        ferryi_alias_free(alias, bytes);
+        alias = NULL;
+    }
+    ferryi_mutex_unlock(&shared.mutex);
+    return alias;
+}
+
+bool
+ferryi_alias_protect(void *alias, size_t bytes, enum ferryi_protection protection)
+{
+    static const int flags[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+    return mprotect(alias, bytes, flags[protection]) == 0;
+}
+
+void
+ferryi_alias_void(void *alias, size_t bytes)
+{
+    if (mmap(alias, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        (void)ferryi_alias_protect(alias, bytes, FERRYI_PROTECT_NONE);
+}
+
+void
+ferryi_alias_free(void *alias, size_t bytes)
+{
+    size_t page = ferryi_page_bytes();
+    munmap((char *)alias - page, bytes + 2 * page);
+}

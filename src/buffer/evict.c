@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/evict.h"
+
+#include "src/buffer/bodies.h"
+#include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
+
+/* How long calls of other threads are given to end when they are all that is in the way: up to a tenth of a second. */
+#define PATIENCE 500
+#define MOMENT_NS 200000
+
+struct prey;
+
+struct hunt {
+    void (*consider)(ferryi_store *store, struct hunt *hunt, struct prey *out);
+    ferry_context *context;
+    ferry_pool *pool;
+    size_t needed;
+    bool dirty_too;
+    bool fitting; /* only blocks that serve the need by themselves, without much waste */
+    bool patient; /* some copy was passed over because a call of another thread used it just then */
+    size_t freed;
+};
+
+/* What a visit found: memory to give back, or a store to copy from first. */
+struct prey {
+    ferryi_store *store; /* claimed; NULL: none */
+    int place;
+    uint32_t slot; /* of the claim */
+    struct ferryi_place_copy gone;
+};
+
+static size_t
+give_back(ferry_context *context, struct ferryi_place_copy *gone)
+{
+    if (!gone->block)
+        return 0;
+    size_t bytes = gone->block->bytes;
+    ferryi_pool_count_eviction(gone->block->pool);
+    ferryi_store_give_back(context, gone);
+    return bytes;
+}
+
+/* -- looking at a store, under its lock ------------------------------------------------------------ */
+
+/* The places that use the memory of the copy. */
+static ferryi_places
+sharers(const ferryi_store *store, int place)
+{
+    return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
+}
+
+static int
+place_from(const ferryi_store *store, const ferry_pool *pool)
+{
+    for (int place = 0; place <= store->context->place_count; place++)
+        if (store->copies[place].block && store->copies[place].block->pool == pool)
+            return place;
+    return -1;
+}
+
+/* Not counting what is open: may the copy go at all? */
+static bool
+is_ours_to_give(const ferryi_store *store, ferryi_places mask)
+{
+    if (store->memory == FERRY_MEMORY_MANAGED || ferryi_store_is_dead(store))
+        return false;
+    for (int place = 0; place <= store->context->place_count; place++)
+        if ((mask >> place & 1) && store->copies[place].pins > 0)
+            return false;
+    return true;
+}
+
+static bool
+was_used(ferryi_store *store)
+{
+    bool used = store->visited != (uint32_t)store->next_id;
+    store->visited = (uint32_t)store->next_id;
+    return used;
+}
+
+static bool
+fits(const ferry_block *block, size_t needed)
+{
+    return block->bytes >= needed && block->bytes / 8 <= needed;
+}
+
+/* Is some byte held by these places and no other? */
+static bool
+is_only_there(const ferryi_store *store, ferryi_places mask)
+{
+    for (size_t at = 0; at < store->map.bytes;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if ((segment.places & mask) && !(segment.places & ~mask))
+            return true;
+        at = segment.end;
+    }
+    return false;
+}
+
+/* Calls of other threads that will be over soon. */
+static bool
+is_busy_for_a_moment(const ferryi_store *store)
+{
+    uint64_t self = ferryi_thread_id();
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && claim->thread != self)
+            return true;
+    }
+    return false;
+}
+
+/* Does a scope or a call use the copy's memory? */
+static bool
+is_busy_at(ferryi_store *store, int place)
+{
+    struct ferryi_access drop = {.store = store, .end = ferryi_max_size(store->map.bytes, 1), .access = FERRYI_ACCESS_DROP,
+                                 .place = (uint8_t)place};
+    return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
+}
+
+/* Where somebody writes, an abandoned write must still find the other copies. */
+static bool
+is_in_use(ferryi_store *store, int place)
+{
+    return store->claim_count > 0 && (store->write_claims > 0 || is_busy_at(store, place));
+}
+
+static struct ferryi_place_copy
+forget(ferryi_store *store, int place, ferryi_places mask)
+{
+    for (int each = 0; each <= store->context->place_count; each++)
+        if (mask >> each & 1) {
+            ferryi_valid_map_commit_whole(&store->map, each, FERRYI_CHANGE_FORGET);
+            if (each != place)
+                store->exists &= ~FERRYI_PLACE_BIT(each);
+        }
+    return ferryi_store_detach(store, place);
+}
+
+/* The host is where bytes of devices go. */
+static bool
+may_write_back(const ferryi_store *store, int place)
+{
+    return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
+}
+
+/* Everybody else waits until it is done; nothing is found when there is no room for the claim. */
+static void
+claim(ferryi_store *store, int place, struct prey *out)
+{
+    uint32_t slot = ferryi_access_free_slot(store);
+    if (slot == store->claim_capacity)
+        return;
+    *out = (struct prey){.store = store, .place = place, .slot = slot};
+    ferryi_access_fill_claim(store, slot, 0, store->map.bytes, FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+    store->claims[slot].thread = ferryi_thread_id();
+}
+
+static void
+unclaim(struct prey *prey)
+{
+    ferryi_store *store = prey->store;
+    ferryi_access_remove_claim(store, prey->slot);
+    prey->store = ferryi_store_is_over(store) ? store : NULL;
+    ferryi_store_unlock_waking(store);
+}
+
+/* Memory that goes at once is in `out->gone`; a store to be written back is claimed. */
+static void
+consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
+{
+    /* Without a handle it is being freed, or will be with its last claim. */
+    if (store->references == 0)
+        return;
+    int place = place_from(store, hunt->pool);
+    ferryi_places mask = place >= 0 ? sharers(store, place) : 0;
+    if (place < 0 || !is_ours_to_give(store, mask) || (hunt->fitting && !fits(store->copies[place].block, hunt->needed)) || was_used(store))
+        return;
+    if (is_in_use(store, place)) {
+        hunt->patient = hunt->patient || is_busy_for_a_moment(store);
+    } else if (!ferryi_bodies_are_pending(store) && !is_only_there(store, mask)) {
+        out->gone = forget(store, place, mask);
+    } else if (hunt->dirty_too && may_write_back(store, place)) {
+        claim(store, place, out);
+    }
+}
+
+/* -- writing back ---------------------------------------------------------------------------------- */
+
+static bool
+is_clean(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    bool clean = !is_only_there(store, FERRYI_PLACE_BIT(place));
+    ferryi_store_unlock(store);
+    return clean;
+}
+
+/* Bring to the host what only `place` holds. */
+static ferry_status
+write_back(ferryi_store *store, int place)
+{
+    struct ferryi_access access = {.store = store, .access = FERRY_READ, .place = FERRY_PLACE_HOST, .reason = "evict"};
+    /* What kernels still write may come to nothing: it is known only when they have run. */
+    ferryi_bodies_wait(store);
+    ferry_status status = is_clean(store, place) ? FERRY_OK : ferryi_store_reserve(store, FERRY_PLACE_HOST);
+    while (status == FERRY_OK && access.end < store->map.bytes) {
+        ferryi_store_lock(store);
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, access.end);
+        ferryi_store_unlock(store);
+        access.begin = access.end;
+        access.end = segment.end;
+        if (segment.places == FERRYI_PLACE_BIT(place))
+            status = ferryi_access_bring_claimed(&access);
+    }
+    return status;
+}
+
+/* The claimed store is written back, and its copy given up; if that fails all is as before. @return the bytes given back */
+static size_t
+write_back_and_drop(struct prey *prey)
+{
+    ferryi_store *store = prey->store;
+    ferry_context *context = store->context;
+    ferryi_store_lock(store);
+    bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
+    ferryi_store_unlock(store);
+
+    (void)write_back(store, prey->place);
+
+    struct ferryi_place_copy unused = {0};
+    ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = sharers(store, FERRY_PLACE_HOST);
+    ferryi_store_lock(store);
+    /* A pin needs no claim: one may have come meanwhile. */
+    if (is_ours_to_give(store, device) && !is_only_there(store, device))
+        prey->gone = forget(store, prey->place, device);
+    else if (!had_host && is_ours_to_give(store, host) && !is_only_there(store, host))
+        unused = forget(store, FERRY_PLACE_HOST, host);
+    unclaim(prey);
+
+    ferryi_store_give_back(context, &unused);
+    size_t bytes = give_back(context, &prey->gone);
+    if (prey->store)
+        ferryi_store_free(prey->store);
+    return bytes;
+}
+
+/* -- hunting --------------------------------------------------------------------------------------- */
+
+/* The next store in the circle; under the list's mutex. */
+static ferryi_store *
+advance(ferry_context *context)
+{
+    ferryi_store *store = context->hand ? context->hand : context->oldest_store;
+    context->hand = store ? store->prev : NULL;
+    return store;
+}
+
+/* Go on until some memory is to be had, at most `*left` stores further. */
+static bool
+find(struct hunt *hunt, size_t *left, struct prey *out)
+{
+    ferry_context *context = hunt->context;
+    *out = (struct prey){0};
+    ferryi_mutex_lock(&context->store_mutex);
+    for (; *left > 0 && !out->store && !out->gone.block; --*left) {
+        ferryi_store *store = advance(context);
+        if (!store)
+            break;
+        ferryi_store_lock(store);
+        hunt->consider(store, hunt, out);
+        ferryi_store_unlock(store);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+    return out->store || out->gone.block;
+}
+
+static size_t
+count_stores(struct hunt *hunt)
+{
+    ferryi_mutex_lock(&hunt->context->store_mutex);
+    size_t count = hunt->context->store_count;
+    ferryi_mutex_unlock(&hunt->context->store_mutex);
+    return count;
+}
+
+/* Twice round: what was used lately is spared in the first. */
+static void
+go_round(struct hunt *hunt, bool fitting)
+{
+    hunt->fitting = fitting;
+    size_t left = 2 * count_stores(hunt);
+    struct prey prey;
+    while (hunt->freed < hunt->needed && find(hunt, &left, &prey))
+        hunt->freed += prey.store ? write_back_and_drop(&prey) : give_back(hunt->context, &prey.gone);
+}
+
+size_t
+ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+{
+    struct hunt hunt = {.consider = consider, .context = user, .pool = pool, .needed = needed, .dirty_too = dirty_too};
+    for (int tries = 0; tries < PATIENCE; tries++) {
+        go_round(&hunt, true);
+        if (hunt.freed == 0)
+            go_round(&hunt, false);
+        if (hunt.freed > 0 || !hunt.patient)
+            break;
+        hunt.patient = false;
+        ferryi_sleep_ns(MOMENT_NS);
+    }
+    return hunt.freed;
+}
+
+/* -- compaction ------------------------------------------------------------------------------------ */
+
+static void
+consider_leaving(ferryi_store *store, struct hunt *hunt, struct prey *out)
+{
+    if (store->references == 0)
+        return;
+    int place = place_from(store, hunt->pool);
+    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) || !is_ours_to_give(store, sharers(store, place)) ||
+        is_busy_at(store, place))
+        return;
+    claim(store, place, out);
+}
+
+/* From the first to the last byte that the place holds. */
+static struct ferryi_range
+held_bytes(ferryi_store *store, int place)
+{
+    struct ferryi_range held = {0};
+    ferryi_store_lock(store);
+    for (size_t at = 0; at < store->map.bytes;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if (segment.places & FERRYI_PLACE_BIT(place))
+            held = (struct ferryi_range){held.end ? held.begin : segment.begin, segment.end};
+        at = segment.end;
+    }
+    ferryi_store_unlock(store);
+    return held;
+}
+
+/* Copy what the claimed store's copy holds into `fresh`, and note it there and on the copy. */
+static ferry_status
+copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy *fresh)
+{
+    ferryi_store *store = prey->store;
+    ferryi_engine *engine = store->context->engine;
+    ferryi_lane *lane;
+    ferry_status status = ferryi_engine_lane(engine, prey->place, prey->place, &lane);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, prey->place, lane, false);
+    /* What a lane waits for is still the block's former life. */
+    if (status == FERRY_OK)
+        status = ferryi_stamp_wait(&store->context->order, lane, fresh->written);
+    if (status != FERRY_OK || held.begin == held.end)
+        return status;
+    struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact"};
+    status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
+    ferryi_store_note_read(store, prey->place, lane);
+    fresh->written = ferryi_lane_stamp(lane);
+    return status;
+}
+
+/* The claimed store's copy moves into another block, if there is one. @return the bytes moved */
+static size_t
+move_copy(struct prey *prey)
+{
+    ferryi_store *store = prey->store;
+    ferry_context *context = store->context;
+    struct ferryi_place_copy fresh = {0};
+    struct ferryi_range held = held_bytes(store, prey->place);
+    ferry_status status = ferryi_store_take(store, prey->place, store->map.bytes, &fresh);
+    if (status == FERRY_OK)
+        status = copy_over(prey, held, &fresh);
+
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = &store->copies[prey->place];
+    /* A pin needs no claim: one may have come meanwhile. */
+    bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(prey->place)) && copy->block;
+    if (moves) {
+        struct ferryi_place_copy old = *copy;
+        *copy = fresh;
+        fresh = old;
+    }
+    unclaim(prey);
+
+    ferryi_store_give_back(context, &fresh);
+    if (prey->store)
+        ferryi_store_free(prey->store);
+    return moves ? held.end - held.begin : 0;
+}
+
+size_t
+ferryi_relocate(void *user, ferry_pool *pool)
+{
+    struct hunt hunt = {.consider = consider_leaving, .context = user, .pool = pool};
+    struct prey prey;
+    size_t moved = 0, left = count_stores(&hunt);
+    while (find(&hunt, &left, &prey))
+        moved += move_copy(&prey);
+    return moved;
+}

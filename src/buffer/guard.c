@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/guarded.h"
+
+#define BUCKETS 1024
+#define RETIRED 4096  /* guards whose copies went */
+#define RED      0xA5 /* what a red zone is filled with */
+#define STALE    4    /* of a page, beside its protection: newer bytes are elsewhere */
+#define NAME_ROOM 64
+
+struct guard {
+    struct guard *next;    /* of its bucket, or of those that retired */
+    ferry_context *context; /* for the log; while it is no retired one */
+    char *memory;          /* the engine's address; whole pages */
+    char *alias;           /* the user's */
+    size_t bytes, mapped;  /* of the buffer; of its pages */
+    size_t page_count;
+    unsigned char *pages;  /* what each is now; as many more for what it is to be */
+    const char *gone;      /* why; NULL: the copy is there */
+    const char *call;      /* that opened it last, and its range */
+    size_t call_begin, call_end;
+    char name[NAME_ROOM];
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    struct guard *buckets[BUCKETS];
+    struct guard *retired, **retired_end;
+    size_t retired_count;
+} guards = {.mutex = PTHREAD_MUTEX_INITIALIZER, .retired_end = &guards.retired};
+
+static struct guard **
+bucket_of(const void *memory)
+{
+    return &guards.buckets[((uintptr_t)memory >> 12) % BUCKETS];
+}
+
+/* Under the mutex: the link to the guard of a copy. */
+static struct guard **
+find(const void *memory)
+{
+    struct guard **at = bucket_of(memory);
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool
+is_guarded(ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED;
+}
+
+/* -- the sentence of a fault ------------------------------------------------------------------------ */
+
+static void
+describe(const struct guard *guard, const char *address, bool writes, char *text, size_t text_bytes)
+{
+    const char *verb = writes ? "write to" : "read of";
+    unsigned char page = 0;
+    bool inside = address >= guard->alias && address < guard->alias + guard->mapped;
+    if (inside)
+        page = guard->pages[(size_t)(address - guard->alias) / ferryi_page_bytes()];
+    int length;
+    if (address < guard->alias)
+        length = snprintf(text, text_bytes, "ferry: %s memory %zu bytes before the start of buffer \"%s\"", verb, (size_t)(guard->alias - address),
+                          guard->name);
+    else if (address >= guard->alias + guard->bytes)
+        length = snprintf(text, text_bytes, "ferry: %s memory %zu bytes past the end of buffer \"%s\" of %zu bytes", verb,
+                          (size_t)(address - guard->alias) - guard->bytes, guard->name, guard->bytes);
+    else
+        length = snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb, (size_t)(address - guard->alias), guard->name);
+    if (length < 0 || (size_t)length >= text_bytes)
+        return;
+    text += length;
+    text_bytes -= (size_t)length;
+    if (guard->gone)
+        snprintf(text, text_bytes, ", which %s; the pointer came from %s", guard->gone, guard->call);
+    else if (inside && writes && (page & 3) == FERRYI_PROTECT_READ)
+        snprintf(text, text_bytes, ": the pointer came from %s of bytes %zu to %zu, and may only be read", guard->call, guard->call_begin,
+                 guard->call_end);
+    else if (page & STALE)
+        snprintf(text, text_bytes, " in no open scope, where newer bytes are at another place; the last call was %s of bytes %zu to %zu", guard->call,
+                 guard->call_begin, guard->call_end);
+    else
+        snprintf(text, text_bytes, " in no open scope; the last one was %s of bytes %zu to %zu", guard->call, guard->call_begin, guard->call_end);
+}
+
+static const struct guard *
+find_alias(const struct guard *guard, const char *address)
+{
+    size_t page = ferryi_page_bytes();
+    while (guard && !(address >= guard->alias - page && address < guard->alias + guard->mapped + page))
+        guard = guard->next;
+    return guard;
+}
+
+static const struct guard *
+find_address(const char *address)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        const struct guard *guard = find_alias(guards.buckets[i], address);
+        if (guard)
+            return guard;
+    }
+    return find_alias(guards.retired, address);
+}
+
+/* In the handler of a signal. Who faulted holds no lock of ours, but others may, for a moment. */
+static bool
+explain(const char *address, bool writes, char *text, size_t text_bytes)
+{
+    unsigned tries = 0;
+    while (pthread_mutex_trylock(&guards.mutex) != 0)
+        if (++tries == 10000)
+            return false;
+        else
+            ferryi_yield();
+    const struct guard *guard = find_address(address);
+    if (guard)
+        describe(guard, address, writes, text, text_bytes);
+    ferryi_mutex_unlock(&guards.mutex);
+    return guard;
+}
+
+bool
+ferryi_guard_names(const void *address, char *name, size_t name_bytes)
+{
+    ferryi_mutex_lock(&guards.mutex);
+    const struct guard *guard = find_address(address);
+    if (guard)
+        snprintf(name, name_bytes, "%s", guard->name);
+    ferryi_mutex_unlock(&guards.mutex);
+    return guard;
+}
+
+/* -- making ----------------------------------------------------------------------------------------- */
+
+static bool
+has_own_pages(const ferryi_store *store, int place)
+{
+    return store->context->debug && store->memory != FERRY_MEMORY_MANAGED && ferryi_store_same_memory(store, place, 0);
+}
+
+void
+ferryi_guard_plan(const ferryi_store *store, int place, size_t *bytes, size_t *align)
+{
+    size_t rounded;
+    if (!has_own_pages(store, place) || !ferryi_round_up(*bytes, ferryi_page_bytes(), &rounded))
+        return;
+    *bytes = rounded;
+    *align = ferryi_max_size(*align, ferryi_page_bytes());
+}
+
+static void
+guard_free(struct guard *guard)
+{
+    if (guard->alias)
+        ferryi_alias_free(guard->alias, guard->mapped);
+    free(guard->pages);
+    free(guard);
+}
+
+/* NULL: the memory cannot be guarded. */
+static struct guard *
+guard_new(ferryi_store *store, char *memory)
+{
+    size_t mapped;
+    struct guard *guard = calloc(1, sizeof(*guard));
+    if (!guard || !ferryi_round_up(ferryi_max_size(store->map.bytes, 1), ferryi_page_bytes(), &mapped)) {
+        free(guard);
+        return NULL;
+    }
+    guard->context = store->context;
+    guard->memory = memory;
+    guard->bytes = store->map.bytes;
+    guard->mapped = mapped;
+    guard->page_count = mapped / ferryi_page_bytes();
+    guard->call = "no call";
+    snprintf(guard->name, sizeof(guard->name), "%s", ferryi_store_name(store));
+    guard->pages = calloc(guard->page_count, 2);
+    guard->alias = guard->pages ? ferryi_alias_make(memory, mapped, ferryi_store_align(store)) : NULL;
+    if (!guard->alias) {
+        guard_free(guard);
+        return NULL;
+    }
+    memset(memory + guard->bytes, RED, mapped - guard->bytes);
+    return guard;
+}
+
+/* Under the mutex. NULL: the copy has none. */
+static struct guard *
+guard_of(ferryi_store *store)
+{
+    const struct ferryi_place_copy *copy = &store->copies[0];
+    if (!copy->block)
+        return NULL;
+    struct guard **at = find(copy->pointer);
+    if (!*at)
+        *at = guard_new(store, copy->pointer);
+    return *at;
+}
+
+/* -- opening and closing pages ---------------------------------------------------------------------- */
+
+static void
+mark_pages(struct guard *guard, size_t begin, size_t end, unsigned char protection)
+{
+    unsigned char *wanted = guard->pages + guard->page_count;
+    size_t page = ferryi_page_bytes();
+    for (size_t i = begin / page; i < guard->page_count && i * page < end; i++)
+        if ((wanted[i] & 3) < protection)
+            wanted[i] = (unsigned char)((wanted[i] & ~3) | protection);
+}
+
+static bool
+is_pinned_by_user(const ferryi_store *store)
+{
+    for (int place = 0; place <= store->context->place_count; place++)
+        if (store->copies[place].pins > 0 && ferryi_store_same_memory(store, place, 0))
+            return true;
+    return false;
+}
+
+/* With the store's lock: what the map, the pins and the claims say of each page. */
+static void
+plan_pages(struct guard *guard, ferryi_store *store)
+{
+    unsigned char *wanted = guard->pages + guard->page_count;
+    bool pinned = is_pinned_by_user(store);
+    ferryi_places here = 1 | (store->shared & 1 ? store->shared : 0); /* all who use this memory */
+    size_t bytes = ferryi_min_size(store->map.bytes, guard->bytes);
+    memset(wanted, STALE, guard->page_count);
+    for (size_t at = 0; at < bytes;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        size_t end = ferryi_min_size(segment.end, bytes);
+        if (!segment.places || (segment.places & here)) {
+            for (size_t i = at / ferryi_page_bytes(); i * ferryi_page_bytes() < end; i++)
+                wanted[i] &= (unsigned char)~STALE;
+            if (pinned)
+                mark_pages(guard, at, end, FERRYI_PROTECT_WRITE);
+        }
+        at = segment.end;
+    }
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, 0))
+            mark_pages(guard, claim->begin, claim->end, claim->access == FERRY_READ ? FERRYI_PROTECT_READ : FERRYI_PROTECT_WRITE);
+    }
+}
+
+/* Under the mutex, which keeps plans and what is made of them in one order. */
+static void
+apply_pages(struct guard *guard)
+{
+    unsigned char *now = guard->pages, *wanted = guard->pages + guard->page_count;
+    size_t page = ferryi_page_bytes();
+    for (size_t i = 0, end; i < guard->page_count; i = end) {
+        end = i + 1;
+        if ((now[i] & 3) == (wanted[i] & 3))
+            continue;
+        while (end < guard->page_count && (wanted[end] & 3) == (wanted[i] & 3) && (now[end] & 3) != (wanted[end] & 3))
+            end++;
+        if (!ferryi_alias_protect(guard->alias + i * page, (end - i) * page, (enum ferryi_protection)(wanted[i] & 3)))
+            ferryi_log(&guard->context->log, FERRY_LOG_WARNING, "check buffer \"%s\": the system refuses to change %zu pages", guard->name, end - i);
+    }
+    memcpy(now, wanted, guard->page_count);
+}
+
+/* What was written past the end, told when the mutex is free again. */
+struct overrun {
+    const struct ferryi_log *log; /* NULL: nothing was */
+    char text[320];
+};
+
+/* Under the mutex. Whoever wrote there came through the last page, so that a scope was open, or is. */
+static void
+check_red_zone(struct guard *guard, struct overrun *out)
+{
+    size_t begin = guard->bytes, end = guard->mapped;
+    while (begin < end && (unsigned char)guard->memory[begin] == RED)
+        begin++;
+    if (begin == end)
+        return;
+    out->log = &guard->context->log;
+    snprintf(out->text, sizeof(out->text),
+             "overrun of buffer \"%s\": memory %zu bytes past its end of %zu bytes was written; the last call was %s of bytes %zu to %zu", guard->name,
+             begin - guard->bytes, guard->bytes, guard->call, guard->call_begin, guard->call_end);
+    memset(guard->memory + guard->bytes, RED, end - guard->bytes);
+}
+
+static void
+unlock_and_tell(const struct overrun *overrun)
+{
+    ferryi_mutex_unlock(&guards.mutex);
+    if (overrun->log)
+        ferryi_log(overrun->log, FERRY_LOG_ERROR, "%s", overrun->text);
+}
+
+/* Under the mutex. */
+static void
+refresh(struct guard *guard, ferryi_store *store, struct overrun *out)
+{
+    ferryi_store_lock(store);
+    bool same = store->copies[0].pointer == guard->memory;
+    if (same)
+        plan_pages(guard, store);
+    ferryi_store_unlock(store);
+    if (same)
+        apply_pages(guard);
+    check_red_zone(guard, out);
+}
+
+void
+ferryi_guard_refresh(ferryi_store *store)
+{
+    if (!is_guarded(store))
+        return;
+    struct overrun overrun = {0};
+    ferryi_mutex_lock(&guards.mutex);
+    struct guard *guard = *find(store->copies[0].pointer);
+    if (guard)
+        refresh(guard, store, &overrun);
+    unlock_and_tell(&overrun);
+}
+
+void *
+ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char *call, size_t begin, size_t end)
+{
+    if (!is_guarded(store) || !pointer || !ferryi_store_same_memory(store, place, 0))
+        return pointer;
+    struct overrun overrun = {0};
+    ferryi_fault_watch(explain);
+    ferryi_mutex_lock(&guards.mutex);
+    struct guard *guard = guard_of(store);
+    if (guard) {
+        guard->call = call;
+        guard->call_begin = begin;
+        guard->call_end = end;
+        refresh(guard, store, &overrun);
+        pointer = guard->alias + ((char *)pointer - guard->memory);
+    }
+    unlock_and_tell(&overrun);
+    return pointer;
+}
+
+/* -- the end ---------------------------------------------------------------------------------------- */
+
+void
+ferryi_guard_retire(const void *memory, const char *why)
+{
+    struct guard *oldest = NULL;
+    struct overrun overrun = {0};
+    ferryi_mutex_lock(&guards.mutex);
+    struct guard **at = find(memory), *guard = *at;
+    if (guard) {
+        *at = guard->next;
+        check_red_zone(guard, &overrun);
+        guard->gone = why;
+        guard->context = NULL;
+        ferryi_alias_void(guard->alias, guard->mapped);
+        guard->next = NULL;
+        *guards.retired_end = guard;
+        guards.retired_end = &guard->next;
+        if (++guards.retired_count > RETIRED) {
+            oldest = guards.retired;
+            guards.retired = oldest->next;
+            guards.retired_count--;
+        }
+    }
+    unlock_and_tell(&overrun);
+    if (oldest)
+        guard_free(oldest);
+}
+
+/* -- memory that is not what it is taken for -------------------------------------------------------- */
+
+ferry_status
+ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *what)
+{
+    ferry_context *context = store->context;
+    if (!context->debug)
+        return FERRY_OK;
+    for (int place = 1; place <= context->place_count; place++) {
+        ferry_pool *pool = __atomic_load_n(&context->pools[place][FERRY_MEMORY_DEVICE], __ATOMIC_ACQUIRE);
+        if (pool && ferryi_pool_holds(pool, memory))
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: buffer \"%s\": %p is memory of %s, not of the host", what,
+                               ferryi_store_name(store), memory, context->names[place]);
+    }
+    return FERRY_OK;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/context.h"
+
+#include "src/base/fork.h"
+#include "src/buffer/store.h"
+
+/* The contexts of the process, so that a fork finds them. */
+
+static ferryi_mutex mutex = PTHREAD_MUTEX_INITIALIZER;
+static ferry_context *living;
+
+void
+ferryi_context_list(ferry_context *context)
+{
+    ferryi_mutex_lock(&mutex);
+    context->next_living = living;
+    context->living = &living;
+    if (living)
+        living->living = &context->next_living;
+    living = context;
+    ferryi_mutex_unlock(&mutex);
+}
+
+/* Also for a context that never got so far. */
+void
+ferryi_context_unlist(ferry_context *context)
+{
+    ferryi_mutex_lock(&mutex);
+    if (context->living) {
+        *context->living = context->next_living;
+        if (context->next_living)
+            context->next_living->living = context->living;
+    }
+    ferryi_mutex_unlock(&mutex);
+}
+
+/* Lists of stores are whole at the moment of the fork. */
+static void
+hold_lists(void)
+{
+    for (ferry_context *context = living; context; context = context->next_living)
+        ferryi_mutex_lock(&context->store_mutex);
+}
+
+static void
+inherit(ferry_context *context)
+{
+    for (ferryi_store *store = context->stores; store; store = store->next)
+        ferryi_store_inherit(store);
+    context->inherited = true;
+    atomic_store(&context->closed, true);
+}
+
+static void
+let_lists_go(bool in_child)
+{
+    for (ferry_context *context = living; context; context = context->next_living) {
+        if (in_child)
+            inherit(context);
+        ferryi_mutex_unlock(&context->store_mutex);
+    }
+    if (in_child)
+        living = NULL;
+}
+
+static struct ferryi_fork_part contexts = {.mutex = &mutex, .before = hold_lists, .after = let_lists_go};
+FERRYI_AT_FORK(contexts)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/managed.h"
+
+/* Hints need host and device to share the memory at any time: without that the driver moves all of it at every launch. */
+static ferry_status
+check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
+{
+    const char *why = NULL;
+    if (store->memory != FERRY_MEMORY_MANAGED)
+        why = "its memory is not managed";
+    else if (!device || !(device->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY))
+        why = "no device that is asked takes hints about managed memory";
+    return why ? ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s buffer \"%s\": %s", what, ferryi_store_name(store), why) : FERRY_OK;
+}
+
+ferry_status
+ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane)
+{
+    ferryi_device *device = lane->device;
+    ferry_status status = check_hints(store, device, "prefetch");
+    if (status == FERRY_OK)
+        status = ferryi_store_reserve(store, place);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, place, lane, false);
+    if (status != FERRY_OK)
+        return status;
+    char *memory = (char *)store->copies[0].pointer + range.begin;
+    status = FERRYI_CALL(device, prefetch, memory, range.end - range.begin, place ? device : NULL, lane->native);
+    ferryi_stamp stamp = 0;
+    if (status == FERRY_OK)
+        status = ferryi_lane_note(lane, ferryi_thread_id(), &stamp);
+    if (stamp)
+        ferryi_store_note_read(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
+    return status;
+}
+
+/* -- advice ---------------------------------------------------------------------------------------- */
+
+/* Whom to ask about the host: the first device that takes hints. */
+static ferryi_device *
+managing_device(const ferry_context *context)
+{
+    for (int place = 1; place <= context->place_count; place++)
+        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY)
+            return context->devices[place];
+    return NULL;
+}
+
+ferry_status
+ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice, int place)
+{
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, "advise", &range);
+    if (status == FERRY_OK)
+        status = ferryi_buffer_check_place(buffer, place, "advise");
+    if (status != FERRY_OK)
+        return status;
+    if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown", (int)advice);
+    ferryi_store *store = buffer->store;
+    ferryi_device *device = place ? store->context->devices[place] : managing_device(store->context);
+    status = check_hints(store, device, "advise");
+    if (status == FERRY_OK)
+        status = ferryi_store_reserve(store, place);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    char *memory = (char *)store->copies[0].pointer + range.begin;
+    return FERRYI_CALL(device, advise, memory, range.end - range.begin, (int)advice, place ? device : NULL);
+}
+
+ferry_status
+ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place)
+{
+    return ferry_buffer_advise_range(buffer, 0, FERRY_REST, advice, place);
+}

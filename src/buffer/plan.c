@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/claim.h"
+#include "src/buffer/plan_inside.h"
+#include "src/transfer/levels.h"
+
+/* What a plan is before it runs: its copies in levels, and one claim on each store. */
+
+void
+ferryi_plan_free(ferryi_plan **plan)
+{
+    ferryi_plan *p = *plan;
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->middle_count; i++)
+        ferryi_store_release(p->middles[i]);
+    free(p->middles);
+    free(p->copies);
+    free(p->level_ends);
+    free(p->spans);
+    free(p->combs);
+    free(p->claims);
+    free(p->pieces);
+    free(p);
+    *plan = NULL;
+}
+
+static ferry_status
+fail_memory(size_t count)
+{
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "plan %zu copies: no memory", count);
+}
+
+/* -- the copies ------------------------------------------------------------------------------------ */
+
+static bool
+overlaps_itself(const struct ferryi_plan_copy *copy)
+{
+    return copy->target_store == copy->source_store && copy->target < copy->source + copy->bytes &&
+           copy->source < copy->target + copy->bytes;
+}
+
+/* Two copies for one whose ranges overlap, by way of a store that nobody else knows. */
+static ferry_status
+add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+{
+    ferryi_store *middle;
+    ferry_status status = ferryi_store_create(plan->context, copy->bytes, NULL, false, &middle);
+    if (status != FERRY_OK)
+        return status;
+    plan->middles[plan->middle_count++] = middle;
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes};
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes};
+    return FERRY_OK;
+}
+
+/* The copies that there are to do, and their bytes. */
+static ferry_status
+take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t count)
+{
+    size_t overlapping = 0;
+    for (size_t i = 0; i < count; i++)
+        overlapping += overlaps_itself(&copies[i]);
+    plan->copies = calloc(count + overlapping + 1, sizeof(*plan->copies));
+    plan->middles = calloc(overlapping + 1, sizeof(*plan->middles));
+    if (!plan->copies || !plan->middles)
+        return fail_memory(count);
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
+        if (!overlaps_itself(&copies[i]))
+            plan->copies[plan->count++] = copies[i];
+        else if (copies[i].target != copies[i].source)
+            status = add_by_way(plan, &copies[i]);
+    }
+    for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
+        if (!ferryi_add_size(plan->total, plan->copies[i].bytes, &plan->total))
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: more bytes than size_t holds", count);
+    }
+    return status;
+}
+
+/* -- levels ---------------------------------------------------------------------------------------- */
+
+static struct ferryi_use
+use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
+{
+    const struct ferryi_plan_copy *copy = &copies[index];
+    uintptr_t begin = writes ? copy->target : copy->source;
+    return (struct ferryi_use){.space = writes ? copy->target_store : copy->source_store,
+                               .begin = begin,
+                               .end = begin + copy->bytes,
+                               .copy = (uint32_t)index & INT32_MAX,
+                               .writes = writes};
+}
+
+/* One list after the other, so that what comes sorted stays sorted. */
+static struct ferryi_use *
+make_uses(const ferryi_plan *plan)
+{
+    struct ferryi_use *uses = malloc(2 * plan->count * sizeof(*uses));
+    if (!uses)
+        return NULL;
+    bool targets_last = (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
+    for (size_t i = 0; i < plan->count; i++) {
+        uses[targets_last ? i : plan->count + i] = use_of(plan->copies, i, false);
+        uses[targets_last ? plan->count + i : i] = use_of(plan->copies, i, true);
+    }
+    return uses;
+}
+
+/* Put the copies in the order of their levels, and within a level of their targets, as the uses are sorted. */
+static ferry_status
+sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
+{
+    plan->level_ends = calloc(plan->level_count + 1, sizeof(*plan->level_ends));
+    if (!plan->level_ends)
+        return fail_memory(plan->count);
+    struct ferryi_plan_copy *sorted = calloc(plan->count, sizeof(*sorted));
+    if (!sorted)
+        return fail_memory(plan->count);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->level_ends[levels[i] + 1]++;
+    for (uint32_t level = 1; level <= plan->level_count; level++)
+        plan->level_ends[level] += plan->level_ends[level - 1];
+    /* From where each level begins to where it ends. */
+    for (size_t i = 0; i < 2 * plan->count; i++)
+        if (uses[i].writes)
+            sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
+    free(plan->copies);
+    plan->copies = sorted;
+    return FERRY_OK;
+}
+
+/* -- claims ---------------------------------------------------------------------------------------- */
+
+/* What the reads, or the writes, of one store cover together. `uses` are sorted by begin. */
+static size_t
+unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_span *out)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (uses[i].writes != writes)
+            continue;
+        if (made > 0 && uses[i].begin <= out[made - 1].end)
+            out[made - 1].end = ferryi_max_size(out[made - 1].end, uses[i].end);
+        else
+            out[made++] = (struct ferryi_span){uses[i].begin, uses[i].end, writes};
+    }
+    return made;
+}
+
+/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written. */
+static size_t
+lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes, size_t write_count, struct ferryi_span *out,
+         bool *out_both)
+{
+    size_t made = 0, w = 0;
+    for (size_t r = 0; r < read_count; r++) {
+        size_t at = reads[r].begin;
+        while (at < reads[r].end) {
+            for (; w < write_count && writes[w].end <= at; w++)
+                out[made++] = writes[w];
+            if (w < write_count && writes[w].begin < reads[r].end) {
+                *out_both = true;
+                if (writes[w].begin > at)
+                    out[made++] = (struct ferryi_span){at, writes[w].begin, false};
+                at = writes[w].end;
+            } else {
+                out[made++] = (struct ferryi_span){at, reads[r].end, false};
+                at = reads[r].end;
+            }
+        }
+    }
+    for (; w < write_count; w++)
+        out[made++] = writes[w];
+    return made;
+}
+
+/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work` too. Returns how many spans it has. */
+static size_t
+make_claim(ferryi_plan *plan, const struct ferryi_use *uses, size_t count, struct ferryi_span *spans, struct ferryi_span *work)
+{
+    bool both = false;
+    size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
+    size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
+    struct ferryi_spans *comb = &plan->combs[plan->claim_count];
+    *comb = (struct ferryi_spans){spans, made};
+    plan->claims[plan->claim_count++] = (struct ferryi_access){
+        .store = (ferryi_store *)(uintptr_t)uses->space, .begin = spans[0].begin, .end = spans[made - 1].end,
+        .access = writes == 0 ? FERRY_READ : both ? FERRY_UPDATE : FERRY_OVERWRITE,
+        .place = FERRYI_PLACE_NONE, .reason = plan->options.reason, .pieces = comb};
+    return made;
+}
+
+static size_t
+same_space(const struct ferryi_use *uses, size_t count)
+{
+    size_t same = 1;
+    while (same < count && uses[same].space == uses->space)
+        same++;
+    return same;
+}
+
+static ferry_status
+make_claims(ferryi_plan *plan, const struct ferryi_use *uses, size_t count)
+{
+    assert(count > 0);
+    size_t stores = 0, made = 0;
+    for (size_t i = 0; i < count; i += same_space(uses + i, count - i))
+        stores += uses[i].space != NULL;
+    plan->claims = calloc(stores + 1, sizeof(*plan->claims));
+    plan->combs = calloc(stores + 1, sizeof(*plan->combs));
+    plan->spans = calloc(2 * count, sizeof(*plan->spans));
+    struct ferryi_span *work = calloc(count, sizeof(*work));
+    if (!plan->claims || !plan->combs || !plan->spans || !work) {
+        free(work);
+        return fail_memory(plan->count);
+    }
+    for (size_t i = 0; i < count;) {
+        size_t same = same_space(uses + i, count - i);
+        if (uses[i].space)
+            made += make_claim(plan, uses + i, same, plan->spans + made, work);
+        i += same;
+    }
+    free(work);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
+                 ferryi_plan **out)
+{
+    ferryi_plan *plan = calloc(1, sizeof(*plan));
+    struct ferryi_use *uses = NULL;
+    uint32_t *levels = NULL;
+    ferry_status status;
+    if (!plan)
+        return fail_memory(count);
+    plan->context = context;
+    plan->options = *options;
+    FERRY_TRY(status, fail, take_copies(plan, copies, count));
+    if (plan->count > UINT32_MAX / 4)
+        FERRY_TRY(status, fail, ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: too many", count));
+    if (plan->count > 0) {
+        uses = make_uses(plan);
+        levels = malloc(plan->count * sizeof(*levels));
+        if (!uses || !levels)
+            FERRY_TRY(status, fail, fail_memory(count));
+        FERRY_TRY(status, fail, ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
+        FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
+        FERRY_TRY(status, fail, make_claims(plan, uses, 2 * plan->count));
+    }
+    *out = plan;
+    plan = NULL;
+fail:
+    free(uses);
+    free(levels);
+    ferryi_plan_free(&plan);
+    return status;
+}
+
+ferry_status
+ferryi_plan_claim(ferryi_plan *plan)
+{
+    return ferryi_access_claim(plan->claims, plan->claim_count);
+}
+
+/* -- all of it ------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options)
+{
+    ferryi_plan *plan;
+    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_plan_claim(plan);
+    if (status == FERRY_OK)
+        status = ferryi_plan_run(plan, NULL, NULL);
+    ferryi_plan_free(&plan);
+    return status;
+}
+
+static ferry_status
+run_started(struct ferryi_async *async, ferryi_stamp *out_last)
+{
+    return ferryi_plan_run((ferryi_plan *)async, &async->event->cancelled, out_last);
+}
+
+static void
+free_started(struct ferryi_async *async)
+{
+    ferryi_plan *plan = (ferryi_plan *)async;
+    ferryi_plan_free(&plan);
+}
+
+ferry_status
+ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
+                  ferry_event **out)
+{
+    ferryi_plan *plan;
+    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
+    if (status != FERRY_OK)
+        return status;
+    plan->async.run = run_started;
+    plan->async.free = free_started;
+    status = ferryi_async_init(&plan->async, context);
+    if (status != FERRY_OK) {
+        ferryi_plan_free(&plan);
+        return status;
+    }
+    status = ferryi_plan_claim(plan);
+    if (status == FERRY_OK)
+        ferryi_async_start(&plan->async, out);
+    else
+        ferryi_async_drop(&plan->async);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_PLAN_INSIDE_H
+#define FERRYI_PLAN_INSIDE_H
+
+/* A plan, inside: shared by plan.c, which makes it, and plan_run.c, which runs it. */
+
+#include "src/buffer/plan.h"
+
+struct ferryi_plan {
+    struct ferryi_async async; /* first; of a started plan */
+    ferry_context *context;
+    struct ferryi_plan_options options;
+    struct ferryi_plan_copy *copies; /* level after level */
+    size_t count;
+    size_t *level_ends;              /* in copies */
+    uint32_t level_count;
+    ferryi_store **middles;          /* that overlapping copies go by way of */
+    size_t middle_count;
+    struct ferryi_access *claims;    /* one for each store */
+    size_t claim_count;
+    struct ferryi_spans *combs;      /* of the claims */
+    struct ferryi_span *spans;
+    size_t total, done;              /* bytes */
+    const atomic_bool *cancelled;
+    uint64_t lanes;                  /* that work was queued on */
+    struct ferryi_piece *pieces;     /* of the level that runs */
+    size_t piece_count, piece_room;
+};
+
+#endif

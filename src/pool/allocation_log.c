@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/pool/allocation_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct ferryi_allocation_log {
+    ferryi_mutex mutex;
+    FILE *file;
+    char *path;
+    time_t second;  /* that `clock` tells */
+    char clock[16];
+    int failure;    /* errno of the first line that was lost, or 0 */
+};
+
+static void
+log_free(ferryi_allocation_log *log)
+{
+    ferryi_mutex_destroy(&log->mutex);
+    free(log->path);
+    free(log);
+}
+
+ferry_status
+ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
+{
+    ferryi_allocation_log *log = calloc(1, sizeof(*log));
+    if (!log)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the allocation log %s: no host memory", path);
+    ferryi_mutex_init(&log->mutex);
+    log->second = -1;
+    log->path = strdup(path);
+    log->file = log->path ? fopen(path, "we") : NULL;
+    if (!log->file || fputs("Thread,Time,Action,Pointer,Size,Stream\n", log->file) < 0 || fflush(log->file) != 0) {
+        ferry_status status = ferryi_fail(FERRY_ERROR_IO, "open the allocation log %s: %s", path, strerror(errno));
+        if (log->file)
+            fclose(log->file);
+        log_free(log);
+        return status;
+    }
+    *out = log;
+    return FERRY_OK;
+}
+
+/* The text of the hour changes once a second. */
+static long
+look_at_clock(ferryi_allocation_log *log)
+{
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec != log->second && localtime_r(&now.tv_sec, &parts)) {
+        strftime(log->clock, sizeof(log->clock), "%H:%M:%S", &parts);
+        log->second = now.tv_sec;
+    }
+    return now.tv_nsec / 1000;
+}
+
+void
+ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation action, const void *pointer, size_t bytes, unsigned stream)
+{
+    static const char *const actions[] = {"allocate", "free", "allocate failure"};
+    char address[24] = "(nil)";
+    uint64_t thread = ferryi_thread_id();
+    if (pointer)
+        snprintf(address, sizeof(address), "0x%" PRIxPTR, (uintptr_t)pointer);
+
+    ferryi_mutex_lock(&log->mutex);
+    long micros = look_at_clock(log);
+    int written = fprintf(log->file, "%" PRIu64 ",%s.%06ld,%s,%s,%zu,%#x\n", thread, log->clock, micros, actions[action], address, bytes, stream);
+    bool lost = written < 0 || (action == FERRYI_ALLOCATION_FAILURE && fflush(log->file) != 0);
+    if (lost && !log->failure)
+        log->failure = errno ? errno : EIO;
+    ferryi_mutex_unlock(&log->mutex);
+}
+
+ferry_status
+ferryi_allocation_log_close(ferryi_allocation_log **log_address)
+{
+    ferryi_allocation_log *log = *log_address;
+    ferry_status status = FERRY_OK;
+    if (!log)
+        return FERRY_OK;
+    *log_address = NULL;
+    if (fclose(log->file) != 0 && !log->failure)
+        log->failure = errno ? errno : EIO;
+    if (log->failure)
+        status = ferryi_fail(FERRY_ERROR_IO, "write the allocation log %s: lines are lost: %s", log->path, strerror(log->failure));
+    log_free(log);
+    return status;
+}

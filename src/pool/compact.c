@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "src/pool/magazine.h"
+
+/*
+ * Compaction: the sparsest slabs shall become empty. They leave: their free pieces are in no bin, so that takes pass them by, and what comes back stays there. The holders of
+ * their blocks move them into the other slabs, which have room for all; what is empty then goes back to the backend, and what is not stays as it was.
+ */
+
+#define DENSE(bytes) ((bytes) - (bytes) / 8) /* a slab with more live bytes than this is not worth it */
+
+/* -- which slabs leave: under the mutex ------------------------------------------------------------- */
+
+static int
+sparser_first(const void *a, const void *b)
+{
+    const struct ferryi_slab *const *x = a, *const *y = b;
+    return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
+}
+
+static bool
+is_candidate(const struct ferryi_slab *slab)
+{
+    return !slab->large && slab->live_bytes <= DENSE(slab->bytes);
+}
+
+static void
+leave(ferry_pool *pool, struct ferryi_slab *slab)
+{
+    for (ferry_block *block = slab->first; block; block = block->after) {
+        if (block->state == FERRYI_BLOCK_FREE)
+            ferryi_piece_remove(pool, block);
+        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back the long way, where it is seen that their slab leaves */
+    }
+    atomic_store(&slab->leaving, true);
+}
+
+static void
+stay(ferry_pool *pool, struct ferryi_slab *slab)
+{
+    atomic_store(&slab->leaving, false);
+    for (ferry_block *block = slab->first; block; block = block->after)
+        if (block->state == FERRYI_BLOCK_FREE)
+            ferryi_piece_list(pool, block);
+}
+
+/* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too, or blocks would be moved there. */
+static void
+choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
+{
+    size_t room = 0, leaving = 0;
+    if (slabs)
+        qsort(slabs, count, sizeof(slabs[0]), sparser_first);
+    for (size_t i = 0; i < count; i++)
+        room += slabs[i]->bytes - slabs[i]->live_bytes;
+    for (size_t i = 0; i < count; i++) {
+        room -= slabs[i]->bytes - slabs[i]->live_bytes;
+        leaving += slabs[i]->live_bytes;
+        if (leaving > room)
+            break;
+        leave(pool, slabs[i]);
+    }
+}
+
+static size_t
+list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
+{
+    size_t count = 0;
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
+        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+        if (is_candidate(slab) && count++ < room)
+            slabs[count - 1] = slab;
+    }
+    return count;
+}
+
+/* Fails when the host has no memory. Other threads may add slabs while it is asked for: then it is tried again. */
+static bool
+begin(ferry_pool *pool)
+{
+    struct ferryi_slab **slabs = NULL;
+    size_t count, room = 0;
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_locked(pool);
+    ferryi_pool_merge(pool);
+    while ((count = list_candidates(pool, slabs, room)) > room) {
+        ferryi_mutex_unlock(&pool->mutex);
+        free(slabs);
+        room = count + count / 8;
+        slabs = calloc(room, sizeof(slabs[0]));
+        if (!slabs)
+            return false;
+        ferryi_mutex_lock(&pool->mutex);
+        ferryi_magazines_empty_locked(pool);
+        ferryi_pool_merge(pool);
+    }
+    ferryi_caches_lock_out(pool); /* they read where blocks belong */
+    choose(pool, slabs, count);
+    ferryi_caches_let_in(pool);
+    ferryi_mutex_unlock(&pool->mutex);
+    free(slabs);
+    return true;
+}
+
+static void
+end(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
+        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+        if (atomic_load(&slab->leaving))
+            stay(pool, slab);
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    atomic_store(&pool->compactor, 0);
+}
+
+/* -- compaction ------------------------------------------------------------------------------------- */
+
+/* A slab is empty but for copies that still run. */
+static bool
+is_under_way(ferry_pool *pool)
+{
+    bool found = false;
+    ferryi_mutex_lock(&pool->mutex);
+    for (struct ferryi_link *link = pool->slabs.next; !found && link != &pool->slabs; link = link->next) {
+        const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+        found = atomic_load(&slab->leaving) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
+    }
+    ferryi_mutex_unlock(&pool->mutex);
+    return found;
+}
+
+ferry_status
+ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
+{
+    const struct ferryi_pool_holders *holders = &pool->config.holders;
+    uint64_t nobody = 0;
+    if (!atomic_compare_exchange_strong(&pool->compactor, &nobody, ferryi_thread_id()))
+        return ferryi_fail(FERRY_ERROR_BUSY, "compact %s: it is being compacted already", pool->name);
+    ferryi_pool_ask_pending(pool);
+    if (!begin(pool)) {
+        atomic_store(&pool->compactor, 0);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compact %s: no host memory", pool->name);
+    }
+    if (holders->relocate)
+        out->moved_bytes = holders->relocate(holders->user, pool);
+    uint64_t deadline = ferryi_now_ns() + pool->wait_ns;
+    while (is_under_way(pool) && ferryi_pool_wait_pending(pool, deadline))
+        ;
+    out->freed_bytes = ferryi_pool_give_back_leaving(pool, &out->freed_slabs);
+    end(pool);
+    return FERRY_OK;
+}
+
+bool
+ferryi_pool_is_compactor(const ferry_pool *pool)
+{
+    uint64_t compactor = atomic_load_explicit(&pool->compactor, memory_order_relaxed);
+    return compactor != 0 && compactor == ferryi_thread_id();
+}
+
+ferry_status
+ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
+{
+    ferry_pool_compaction compaction = {0};
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "compact a pool: pool is NULL");
+    ferry_status status = ferryi_pool_check_process(pool, "compact");
+    if (status == FERRY_OK)
+        status = ferryi_pool_compact(pool, &compaction);
+    if (status == FERRY_OK && out)
+        *out = compaction;
+    return status;
+}

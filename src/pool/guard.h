@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_POOL_GUARD_H
+#define FERRYI_POOL_GUARD_H
+
+/*
+ * The one layer that tells of blocks to whoever looks for misuse of memory: nothing in a fast build.
+ *
+ * A checked build writes into memory that the host reaches and that no queued work uses: what is handed out is filled with 0xFF up to what was asked for, then
+ * comes a red zone to the block's end; what comes back is looked at there, and filled, and is looked at again when it is handed out next. What
+ * was overrun, or written after its release, is told to the log with its size, its label and the call that took it. Valgrind hears
+ * which bytes nobody may use, where its header was at hand.
+ *
+ * Under AddressSanitizer the same bytes are poisoned: those of slabs that are in no live block, and a block's red zone. Never device memory.
+ */
+
+#include "src/base/sanitizer.h"
+#include "src/pool/slab.h"
+
+#if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
+#define FERRYI_POOL_GUARDED 1
+
+/* Its holder may use the bytes it asked for; with `whole` all of the block, because they lie aligned inside it. Just before it is handed out,
+ * without a lock. `fresh`: nobody had the memory before. */
+void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh);
+/* Look at a live block that is about to come back, without a lock; as often as one likes. */
+void ferryi_guard_check(const ferry_pool *pool, ferry_block *block);
+/* Nobody may use it any more. Where a live block becomes idle; `stamp` is its last use. */
+void ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp);
+/* Memory came from the backend, and goes back. */
+void ferryi_guard_came(const ferry_pool *pool, void *memory, size_t bytes);
+void ferryi_guard_goes(const ferry_pool *pool, void *memory, size_t bytes);
+
+#else
+
+static inline void
+ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh)
+{
+    (void)pool;
+    (void)block;
+    (void)whole;
+    (void)fresh;
+}
+
+static inline void
+ferryi_guard_check(const ferry_pool *pool, ferry_block *block)
+{
+    (void)pool;
+    (void)block;
+}
+
+static inline void
+ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
+{
+    (void)pool;
+    (void)block;
+    (void)stamp;
+}
+
+static inline void
+ferryi_guard_came(const ferry_pool *pool, void *memory, size_t bytes)
+{
+    (void)pool;
+    (void)memory;
+    (void)bytes;
+}
+
+static inline void
+ferryi_guard_goes(const ferry_pool *pool, void *memory, size_t bytes)
+{
+    (void)pool;
+    (void)memory;
+    (void)bytes;
+}
+
+#endif
+
+#endif

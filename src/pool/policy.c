@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/pool/magazine.h"
+
+#define DEFAULT_WAIT_MS 10000
+#define NS_PER_MS UINT64_C(1000000)
+
+/* What may be kept, and for how long: set by the program, looked at where a call is on the long way anyway. */
+
+static uint64_t
+to_ns(uint64_t ms)
+{
+    return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
+}
+
+void
+ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
+{
+    uint64_t now = ferryi_now_ns();
+    ferryi_mutex_lock(&pool->mutex);
+    pool->limit_bytes = options->limit_bytes ? options->limit_bytes : pool->config.limit_bytes;
+    pool->high_water_bytes = options->high_water_bytes;
+    pool->release_threshold_bytes = options->release_threshold_bytes;
+    pool->trim_period_ns = to_ns(options->trim_period_ms);
+    pool->trim_age_ns = to_ns(options->trim_age_ms ? options->trim_age_ms : options->trim_period_ms);
+    pool->next_trim_ns = pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
+    pool->wait_ns = to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
+    atomic_store(&pool->is_tended, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* The bytes above the mark. Under the mutex. */
+static size_t
+excess(const ferry_pool *pool)
+{
+    return pool->high_water_bytes > 0 && pool->reserved_bytes > pool->high_water_bytes ? pool->reserved_bytes - pool->high_water_bytes : 0;
+}
+
+bool
+ferryi_pool_is_above_high_water(const ferry_pool *pool)
+{
+    return excess(pool) > 0;
+}
+
+/* The period is over; the next one begins. Under the mutex. */
+static bool
+is_due(ferry_pool *pool, uint64_t now)
+{
+    if (pool->trim_period_ns == 0 || now < pool->next_trim_ns)
+        return false;
+    pool->next_trim_ns = pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
+    return true;
+}
+
+void
+ferryi_pool_tend(ferry_pool *pool, bool grown)
+{
+    if (!atomic_load_explicit(&pool->is_tended, memory_order_relaxed))
+        return;
+    uint64_t now = ferryi_now_ns();
+    ferryi_mutex_lock(&pool->mutex);
+    size_t above = excess(pool), keep = pool->release_threshold_bytes;
+    uint64_t age = pool->trim_age_ns;
+    bool due = is_due(pool, now);
+    ferryi_mutex_unlock(&pool->mutex);
+
+    if (due || (above > 0 && grown))
+        ferryi_pool_ask_pending(pool);
+    if (above > 0)
+        ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
+    if (due && age < now)
+        ferryi_pool_give_back(pool, keep, SIZE_MAX, now - age);
+}
+
+ferry_status
+ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
+{
+    static const ferry_pool_options defaults;
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "configure a pool: pool is NULL");
+    ferry_status status = ferryi_pool_check_process(pool, "configure");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_pool_set_policy(pool, options ? options : &defaults);
+    ferryi_pool_tend(pool, true);
+    return FERRY_OK;
+}

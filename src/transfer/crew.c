@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/crew.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void
+ferryi_crew_init(struct ferryi_crew *crew)
+{
+    *crew = (struct ferryi_crew){.last = &crew->first};
+    ferryi_mutex_init(&crew->mutex);
+    ferryi_cond_init(&crew->given);
+    ferryi_cond_init(&crew->done);
+}
+
+/* In the child of a fork the threads are not there, and the mutex may be held for ever by one of them. */
+static bool
+is_lost(struct ferryi_crew *crew)
+{
+    uint64_t process = atomic_load_explicit(&crew->process, memory_order_acquire);
+    return process != 0 && process != ferryi_process_id();
+}
+
+void
+ferryi_crew_clear(struct ferryi_crew *crew)
+{
+    if (is_lost(crew))
+        return;
+    ferryi_mutex_lock(&crew->mutex);
+    assert(!crew->first);
+    crew->stopping = true;
+    ferryi_cond_broadcast(&crew->given);
+    ferryi_mutex_unlock(&crew->mutex);
+    for (unsigned i = 0; i < crew->count; i++)
+        ferryi_thread_join(crew->threads[i]);
+    ferryi_cond_destroy(&crew->done);
+    ferryi_cond_destroy(&crew->given);
+    ferryi_mutex_destroy(&crew->mutex);
+}
+
+/* -- working --------------------------------------------------------------------------------------- */
+
+/* Do the first task of the list. The mutex is held, and let go of meanwhile. */
+static void
+do_first(struct ferryi_crew *crew, bool by_helper)
+{
+    struct ferryi_task *task = crew->first;
+    crew->first = task->next;
+    if (!crew->first)
+        crew->last = &crew->first;
+    ferryi_mutex_unlock(&crew->mutex);
+    ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+    task->by_helper = by_helper;
+    ferryi_mutex_lock(&crew->mutex);
+    task->done = true;
+    if (crew->waiting > 0)
+        ferryi_cond_broadcast(&crew->done);
+}
+
+static void
+helper_main(void *argument)
+{
+    struct ferryi_crew *crew = argument;
+    ferryi_mutex_lock(&crew->mutex);
+    while (!crew->stopping) {
+        if (crew->first) {
+            do_first(crew, true);
+            continue;
+        }
+        crew->idle++;
+        ferryi_cond_wait(&crew->given, &crew->mutex);
+        crew->idle--;
+    }
+    ferryi_mutex_unlock(&crew->mutex);
+}
+
+unsigned
+ferryi_crew_start(struct ferryi_crew *crew, unsigned wanted)
+{
+    if (wanted == 0 || is_lost(crew))
+        return 0;
+    ferryi_mutex_lock(&crew->mutex);
+    if (atomic_load_explicit(&crew->process, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&crew->process, ferryi_process_id(), memory_order_release);
+        wanted = wanted < FERRYI_CREW_MOST ? wanted : FERRYI_CREW_MOST;
+        char *before = ferryi_last_error_copy();
+        while (crew->count < wanted &&
+               ferryi_thread_start(&crew->threads[crew->count], "ferry-staging", helper_main, crew) == FERRY_OK)
+            crew->count++;
+        /* Fewer threads are no failure of the transfer. */
+        if (crew->count < wanted)
+            ferryi_explain("%s", before ? before : "");
+        free(before);
+    }
+    unsigned count = crew->count;
+    ferryi_mutex_unlock(&crew->mutex);
+    return count;
+}
+
+/* -- tasks ----------------------------------------------------------------------------------------- */
+
+void
+ferryi_crew_give(struct ferryi_crew *crew, struct ferryi_task *task, bool shared)
+{
+    task->next = NULL;
+    task->by_helper = false;
+    task->given = shared;
+    task->done = !shared;
+    if (!shared) {
+        ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+        return;
+    }
+    ferryi_mutex_lock(&crew->mutex);
+    *crew->last = task;
+    crew->last = &task->next;
+    if (crew->idle > 0)
+        ferryi_cond_signal(&crew->given);
+    ferryi_mutex_unlock(&crew->mutex);
+}
+
+void
+ferryi_crew_finish(struct ferryi_crew *crew, struct ferryi_task *task)
+{
+    if (!task->given)
+        return;
+    ferryi_mutex_lock(&crew->mutex);
+    while (!task->done) {
+        if (crew->first) {
+            do_first(crew, false);
+            continue;
+        }
+        crew->waiting++;
+        ferryi_cond_wait(&crew->done, &crew->mutex);
+        crew->waiting--;
+    }
+    ferryi_mutex_unlock(&crew->mutex);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/levels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+compare_points(const void *space_a, uintptr_t a, const void *space_b, uintptr_t b)
+{
+    if (space_a != space_b)
+        return (uintptr_t)space_a < (uintptr_t)space_b ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const struct ferryi_use *x = a, *y = b;
+    return compare_points(x->space, x->begin, y->space, y->begin);
+}
+
+static void
+sort_uses(struct ferryi_use *uses, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (by_begin(&uses[i - 1], &uses[i]) > 0) {
+            qsort(uses, count, sizeof(*uses), by_begin);
+            return;
+        }
+    }
+}
+
+/* Does any use overlap another, and one of the two write? */
+static bool
+are_independent(const struct ferryi_use *uses, size_t count)
+{
+    uintptr_t any_end = 0, write_end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct ferryi_use *use = &uses[i];
+        if (i == 0 || use->space != uses[i - 1].space)
+            any_end = write_end = 0;
+        if (use->begin < write_end || (use->writes && use->begin < any_end))
+            return false;
+        any_end = use->end > any_end ? use->end : any_end;
+        if (use->writes)
+            write_end = use->end > write_end ? use->end : write_end;
+    }
+    return true;
+}
+
+/* -- the tree: for each stretch between two neighbouring points, 1 + the highest level that reads it, and that writes it -- */
+
+struct point {
+    const void *space;
+    uintptr_t at;
+};
+
+struct node {
+    uint32_t all[2];  /* what was noted for the whole node; [1] of writes */
+    uint32_t most[2]; /* the highest of it and of what lies below */
+};
+
+struct tree {
+    struct point *points; /* sorted, each once */
+    size_t count;
+    struct node *nodes; /* leaf i, the stretch from point i on, is nodes[count + i] */
+};
+
+static int
+by_place(const void *a, const void *b)
+{
+    const struct point *x = a, *y = b;
+    return compare_points(x->space, x->at, y->space, y->at);
+}
+
+static ferry_status
+make_tree(struct tree *tree, const struct ferryi_use *uses, size_t use_count)
+{
+    *tree = (struct tree){.points = calloc(2 * use_count, sizeof(*tree->points))};
+    if (!tree->points)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < use_count; i++) {
+        tree->points[2 * i] = (struct point){uses[i].space, uses[i].begin};
+        tree->points[2 * i + 1] = (struct point){uses[i].space, uses[i].end};
+    }
+    qsort(tree->points, 2 * use_count, sizeof(*tree->points), by_place);
+    for (size_t i = 0; i < 2 * use_count; i++) {
+        if (i == 0 || by_place(&tree->points[tree->count - 1], &tree->points[i]) != 0)
+            tree->points[tree->count++] = tree->points[i];
+    }
+    tree->nodes = calloc(2 * tree->count, sizeof(*tree->nodes));
+    return tree->nodes ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+static size_t
+leaf_of(const struct tree *tree, const void *space, uintptr_t at)
+{
+    struct point key = {space, at};
+    const struct point *found = bsearch(&key, tree->points, tree->count, sizeof(key), by_place);
+    return tree->count + (size_t)(found - tree->points);
+}
+
+static uint32_t
+higher(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What was noted for all of a node holds for the leaf below it. */
+static uint32_t
+highest_above(const struct tree *tree, size_t leaf, bool writes)
+{
+    uint32_t highest = 0;
+    for (size_t node = leaf; node > 0; node /= 2)
+        highest = higher(highest, tree->nodes[node].all[writes]);
+    return highest;
+}
+
+/* 1 + the highest level among the reads, or the writes, of the stretches [left, right). */
+static uint32_t
+find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
+{
+    uint32_t highest = higher(highest_above(tree, left, writes), highest_above(tree, right - 1, writes));
+    for (; left < right; left /= 2, right /= 2) {
+        if (left & 1)
+            highest = higher(highest, tree->nodes[left++].most[writes]);
+        if (right & 1)
+            highest = higher(highest, tree->nodes[--right].most[writes]);
+    }
+    return highest;
+}
+
+static void
+note_node(struct node *node, uint32_t value, bool writes)
+{
+    node->all[writes] = higher(node->all[writes], value);
+    node->most[writes] = higher(node->most[writes], value);
+}
+
+static void
+note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
+{
+    size_t ends[2] = {left, right - 1};
+    for (; left < right; left /= 2, right /= 2) {
+        if (left & 1)
+            note_node(&tree->nodes[left++], value, writes);
+        if (right & 1)
+            note_node(&tree->nodes[--right], value, writes);
+    }
+    for (int i = 0; i < 2; i++) {
+        for (size_t node = ends[i] / 2; node > 0; node /= 2)
+            tree->nodes[node].most[writes] = higher(tree->nodes[node].most[writes], value);
+    }
+}
+
+/* The uses of each copy, in the order of the copies: index[copy] ... index[copy + 1]. */
+static ferry_status
+index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count, const struct ferryi_use ***out_by_copy, size_t **out_index)
+{
+    const struct ferryi_use **by_copy = calloc(use_count, sizeof(*by_copy));
+    size_t *index = calloc(copy_count + 2, sizeof(*index));
+    *out_by_copy = by_copy;
+    *out_index = index;
+    if (!by_copy || !index)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < use_count; i++)
+        index[uses[i].copy + 2]++;
+    for (size_t copy = 2; copy < copy_count + 2; copy++)
+        index[copy] += index[copy - 1];
+    for (size_t i = 0; i < use_count; i++)
+        by_copy[index[uses[i].copy + 1]++] = &uses[i];
+    return FERRY_OK;
+}
+
+static uint32_t
+place_copy(struct tree *tree, const struct ferryi_use *const *uses, size_t count)
+{
+    uint32_t level = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < count; i++) {
+            size_t left = leaf_of(tree, uses[i]->space, uses[i]->begin), right = leaf_of(tree, uses[i]->space, uses[i]->end);
+            if (pass == 1) {
+                note(tree, left, right, level + 1, uses[i]->writes);
+                continue;
+            }
+            level = higher(level, find_highest(tree, left, right, true));
+            if (uses[i]->writes)
+                level = higher(level, find_highest(tree, left, right, false));
+        }
+    }
+    return level;
+}
+
+ferry_status
+ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count, uint32_t *out_count)
+{
+    sort_uses(uses, use_count);
+    memset(levels, 0, copy_count * sizeof(*levels));
+    *out_count = copy_count > 0;
+    if (are_independent(uses, use_count))
+        return FERRY_OK;
+
+    struct tree tree = {0};
+    const struct ferryi_use **by_copy = NULL;
+    size_t *index = NULL;
+    ferry_status status;
+    FERRY_TRY(status, fail, make_tree(&tree, uses, use_count));
+    FERRY_TRY(status, fail, index_uses(uses, use_count, copy_count, &by_copy, &index));
+    for (size_t copy = 0; copy < copy_count; copy++) {
+        levels[copy] = place_copy(&tree, by_copy + index[copy], index[copy + 1] - index[copy]);
+        *out_count = higher(*out_count, levels[copy] + 1);
+    }
+fail:
+    free(tree.points);
+    free(tree.nodes);
+    free(by_copy);
+    free(index);
+    return status == FERRY_OK ? FERRY_OK : ferryi_fail(status, "cut a batch of %zu copies into levels: no memory", copy_count);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/pins.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes, size_t piece_bytes, const struct ferryi_log *log)
+{
+    *pins = (struct ferryi_pins){.device = device, .log = log, .limit_bytes = limit_bytes,
+                                 .piece_bytes = piece_bytes ? piece_bytes : FERRYI_PIN_PIECE_BYTES};
+    assert(pins->piece_bytes % ferryi_page_bytes() == 0);
+    ferryi_mutex_init(&pins->mutex);
+    ferryi_cond_init(&pins->changed);
+}
+
+/* -- the driver's part, without the mutex ---------------------------------------------------------- */
+
+/* Pieces after the first begin with a page, so that no page belongs to two. */
+size_t
+ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
+{
+    uintptr_t base = (uintptr_t)pin->start & ~(uintptr_t)(ferryi_page_bytes() - 1);
+    size_t in_piece = ((uintptr_t)pointer - base) % pins->piece_bytes;
+    size_t left = pin->bytes - (size_t)((const char *)pointer - pin->start);
+    return ferryi_min_size(pins->piece_bytes - in_piece, left);
+}
+
+/* Give back the pieces before `end`. A call that fails has done nothing: it is tried once more. */
+static ferry_status
+unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
+{
+    ferry_status first = FERRY_OK;
+    for (size_t done = 0; done < end;) {
+        char *piece = pin->start + done;
+        ferry_status status = FERRYI_CALL(pins->device, host_unregister, piece);
+        if (status != FERRY_OK)
+            status = FERRYI_CALL(pins->device, host_unregister, piece);
+        if (status != FERRY_OK && first == FERRY_OK)
+            first = status;
+        done += ferryi_pin_rest(pins, pin, piece);
+    }
+    return first;
+}
+
+static ferry_status
+register_pieces(const struct ferryi_pins *pins, const struct ferryi_pin *pin)
+{
+    for (size_t done = 0; done < pin->bytes;) {
+        char *piece = pin->start + done;
+        size_t bytes = ferryi_pin_rest(pins, pin, piece);
+        ferryi_populate(piece, bytes);
+        ferry_status status = FERRYI_CALL(pins->device, host_register, piece, bytes);
+        if (status != FERRY_OK) {
+            char *why = ferryi_last_error_copy();
+            if (unregister(pins, pin, done) != FERRY_OK)
+                ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory of which the rest could not be page-locked: %s", ferry_last_error());
+            status = ferryi_fail(status, "%s", why ? why : "host_register failed");
+            free(why);
+            return status;
+        }
+        done += bytes;
+    }
+    return FERRY_OK;
+}
+
+/* -- the list -------------------------------------------------------------------------------------- */
+
+static size_t
+count_of(const struct ferryi_pins *pins)
+{
+    return atomic_load_explicit(&pins->count, memory_order_relaxed);
+}
+
+/* Index of the first range that starts after `pointer`. */
+static size_t
+upper_bound(const struct ferryi_pins *pins, const char *pointer)
+{
+    size_t low = 0, high = count_of(pins);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)pins->items[middle]->start <= (uintptr_t)pointer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct ferryi_pin *
+find(const struct ferryi_pins *pins, const char *pointer, size_t bytes)
+{
+    size_t index = upper_bound(pins, pointer);
+    struct ferryi_pin *pin = index > 0 ? pins->items[index - 1] : NULL;
+    size_t offset = pin ? (size_t)(pointer - pin->start) : 0;
+    return pin && offset <= pin->bytes && bytes <= pin->bytes - offset ? pin : NULL;
+}
+
+static bool
+make_room(struct ferryi_pins *pins)
+{
+    if (count_of(pins) < pins->room)
+        return true;
+    size_t room = pins->room ? 2 * pins->room : 16;
+    struct ferryi_pin **items = realloc(pins->items, room * sizeof(struct ferryi_pin *));
+    if (!items)
+        return false;
+    pins->items = items;
+    pins->room = room;
+    return true;
+}
+
+/* Under the mutex. The range cannot be held until it is settled. */
+static ferry_status
+insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
+{
+    size_t index = upper_bound(pins, pin->start), count = count_of(pins);
+    const struct ferryi_pin *before = index > 0 ? pins->items[index - 1] : NULL;
+    const struct ferryi_pin *after = index < count ? pins->items[index] : NULL;
+    if ((before && before->start + before->bytes > pin->start) || (after && pin->start + pin->bytes > after->start))
+        return FERRY_ERROR_CONFLICT;
+    if (!make_room(pins))
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    memmove(&pins->items[index + 1], &pins->items[index], (count - index) * sizeof(struct ferryi_pin *));
+    pins->items[index] = pin;
+    atomic_store_explicit(&pins->count, count + 1, memory_order_relaxed);
+    pins->own_bytes += pin->own ? pin->bytes : 0;
+    return FERRY_OK;
+}
+
+static void
+take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
+{
+    size_t index = upper_bound(pins, pin->start) - 1, count = count_of(pins) - 1;
+    memmove(&pins->items[index], &pins->items[index + 1], (count - index) * sizeof(struct ferryi_pin *));
+    atomic_store_explicit(&pins->count, count, memory_order_relaxed);
+    pins->own_bytes -= pin->own ? pin->bytes : 0;
+    ferryi_cond_broadcast(&pins->changed);
+    free(pin);
+}
+
+/* -- registering ----------------------------------------------------------------------------------- */
+
+/* Not said yet: what, for CONFLICT and OUT_OF_MEMORY. */
+static ferry_status
+add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
+{
+    struct ferryi_pin *pin = calloc(1, sizeof(*pin));
+    if (!pin)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to remember it");
+    *pin = (struct ferryi_pin){.start = memory, .bytes = bytes, .own = own};
+    ferryi_mutex_lock(&pins->mutex);
+    ferry_status status = insert(pins, pin);
+    ferryi_mutex_unlock(&pins->mutex);
+    if (status != FERRY_OK) {
+        free(pin);
+        return ferryi_fail(status, status == FERRY_ERROR_CONFLICT ? "part of it is registered already" : "no memory to remember it");
+    }
+    status = register_pieces(pins, pin);
+    ferryi_mutex_lock(&pins->mutex);
+    pin->settled = status == FERRY_OK;
+    if (status != FERRY_OK)
+        take_out(pins, pin);
+    ferryi_cond_broadcast(&pins->changed);
+    ferryi_mutex_unlock(&pins->mutex);
+    return status;
+}
+
+ferry_status
+ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
+{
+    if (!pins->device)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "register %zu bytes of host memory: no device of the context page-locks memory", bytes);
+    ferry_status status = add(pins, memory, bytes, false);
+    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
+}
+
+/* Unregister a range that was unsettled by the caller; it leaves the list whatever the driver says. */
+static ferry_status
+give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
+{
+    ferry_status status = unregister(pins, pin, pin->bytes);
+    ferryi_mutex_lock(&pins->mutex);
+    take_out(pins, pin);
+    ferryi_mutex_unlock(&pins->mutex);
+    return status;
+}
+
+ferry_status
+ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
+{
+    ferryi_mutex_lock(&pins->mutex);
+    struct ferryi_pin *pin = find(pins, memory, 1);
+    bool known = pin && pin->start == memory && !pin->own && pin->settled;
+    bool held = known && pin->holders > 0;
+    if (known && !held)
+        pin->settled = false;
+    ferryi_mutex_unlock(&pins->mutex);
+    if (!known)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unregister host memory at %p: no registered range starts there", memory);
+    if (held)
+        return ferryi_fail(FERRY_ERROR_BUSY, "unregister host memory at %p: a copy is using it", memory);
+    ferry_status status = give_up(pins, pin);
+    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "unregister host memory at %p", memory);
+}
+
+/* -- Ferry's own ----------------------------------------------------------------------------------- */
+
+bool
+ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
+{
+    if (!pins->device)
+        return false;
+    ferryi_mutex_lock(&pins->mutex);
+    bool there = find(pins, memory, bytes) != NULL;
+    bool fits = pins->own_bytes + pins->pool_bytes <= pins->limit_bytes && bytes <= pins->limit_bytes - pins->own_bytes - pins->pool_bytes;
+    ferryi_mutex_unlock(&pins->mutex);
+    if (there || !fits)
+        return there;
+    char *before = ferryi_last_error_copy();
+    ferry_status status = add(pins, memory, bytes, true);
+    if (status == FERRY_OK) {
+        atomic_fetch_add_explicit(&pins->turned, 1, memory_order_relaxed);
+    } else {
+        ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that cross often: %s", bytes, ferry_last_error());
+        ferryi_explain("%s", before ? before : "");
+    }
+    free(before);
+    return status == FERRY_OK;
+}
+
+static void
+give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
+{
+    char *before = ferryi_last_error_copy();
+    if (give_up(pins, pin) != FERRY_OK) {
+        ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s", ferry_last_error());
+        ferryi_explain("%s", before ? before : "");
+    }
+    free(before);
+}
+
+/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none. Under the mutex, which waiting lets go of. */
+static struct ferryi_pin *
+pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
+{
+    for (;;) {
+        size_t index = upper_bound(pins, memory);
+        if (index > 0 && pins->items[index - 1]->start == memory)
+            index--;
+        struct ferryi_pin *pin = index < count_of(pins) ? pins->items[index] : NULL;
+        if (!pin || !pin->own || (size_t)(pin->start - memory) >= bytes)
+            return NULL;
+        if (pin->settled && pin->holders == 0) {
+            pin->settled = false;
+            return pin;
+        }
+        ferryi_cond_wait(&pins->changed, &pins->mutex);
+    }
+}
+
+void
+ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
+{
+    struct ferryi_pin *pin;
+    while (count_of(pins) > 0) {
+        ferryi_mutex_lock(&pins->mutex);
+        pin = pick_within(pins, memory, bytes);
+        ferryi_mutex_unlock(&pins->mutex);
+        if (!pin)
+            return;
+        give_up_own(pins, pin);
+    }
+}
+
+/* An own range that nobody holds, unsettled, while the limit is passed; NULL when there is none, or no need. */
+static struct ferryi_pin *
+pick_surplus(struct ferryi_pins *pins)
+{
+    if (pins->own_bytes + pins->pool_bytes <= pins->limit_bytes)
+        return NULL;
+    for (size_t i = 0; i < count_of(pins); i++) {
+        struct ferryi_pin *pin = pins->items[i];
+        if (pin->own && pin->settled && pin->holders == 0) {
+            pin->settled = false;
+            return pin;
+        }
+    }
+    return NULL;
+}
+
+void
+ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes)
+{
+    struct ferryi_pin *pin;
+    ferryi_mutex_lock(&pins->mutex);
+    pins->pool_bytes += bytes;
+    while ((pin = pick_surplus(pins)) != NULL) {
+        ferryi_mutex_unlock(&pins->mutex);
+        give_up_own(pins, pin);
+        ferryi_mutex_lock(&pins->mutex);
+    }
+    ferryi_mutex_unlock(&pins->mutex);
+}
+
+void
+ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes)
+{
+    ferryi_mutex_lock(&pins->mutex);
+    pins->pool_bytes -= bytes;
+    ferryi_mutex_unlock(&pins->mutex);
+}
+
+/* -- holding --------------------------------------------------------------------------------------- */
+
+struct ferryi_pin *
+ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes)
+{
+    if (count_of(pins) == 0)
+        return NULL;
+    ferryi_mutex_lock(&pins->mutex);
+    struct ferryi_pin *pin = find(pins, pointer, bytes);
+    if (pin && !pin->settled)
+        pin = NULL;
+    if (pin)
+        pin->holders++;
+    ferryi_mutex_unlock(&pins->mutex);
+    return pin;
+}
+
+void
+ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin)
+{
+    ferryi_mutex_lock(&pins->mutex);
+    if (--pin->holders == 0)
+        ferryi_cond_broadcast(&pins->changed);
+    ferryi_mutex_unlock(&pins->mutex);
+}
+
+bool
+ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes)
+{
+    struct ferryi_pin *pin = ferryi_pins_hold(pins, pointer, bytes);
+    if (pin)
+        ferryi_pins_release(pins, pin);
+    return pin != NULL;
+}
+
+void
+ferryi_pins_clear(struct ferryi_pins *pins)
+{
+    while (count_of(pins) > 0) {
+        struct ferryi_pin *pin = pins->items[0];
+        if (!pin->own)
+            ferryi_log(pins->log, FERRY_LOG_WARNING, "destroy a context: %zu bytes of host memory at %p are still registered", pin->bytes,
+                       (void *)pin->start);
+        if (give_up(pins, pin) != FERRY_OK)
+            ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s", ferry_last_error());
+    }
+    free(pins->items);
+    ferryi_cond_destroy(&pins->changed);
+    ferryi_mutex_destroy(&pins->mutex);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/scatter.h"
+
+#include "src/transfer/scatter_ptx.h"
+
+#define THREADS 128
+
+/* Once for each device, under its port's mutex. */
+static void
+load(ferryi_engine *engine, int place)
+{
+    ferryi_device *device = engine->devices[place];
+    struct ferryi_port *port = &engine->ports[place];
+    void *module = NULL, *function = NULL;
+    port->scatter_asked = true;
+    ferry_status status = FERRYI_CALL(device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module);
+    if (status == FERRY_OK) {
+        port->scatter_module = module;
+        status = FERRYI_CALL(device, code_function, module, "ferry_scatter", &function);
+    }
+    if (status == FERRY_OK)
+        atomic_store_explicit(&port->scatter, function, memory_order_release);
+    else
+        ferryi_log(engine->config.log, FERRY_LOG_INFO, "batches on %s:%d go piece by piece: %s", device->kind,
+                   device->properties.native, ferry_last_error());
+}
+
+bool
+ferryi_scatter_is_ready(ferryi_engine *engine, int place)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    if (!(engine->devices[place]->capabilities & FERRY_CAN_LOAD_CODE))
+        return false;
+    ferryi_mutex_lock(&port->mutex);
+    if (!port->scatter_asked)
+        load(engine, place);
+    ferryi_mutex_unlock(&port->mutex);
+    return atomic_load_explicit(&port->scatter, memory_order_acquire) != NULL;
+}
+
+ferry_status
+ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_lane *lane, const struct ferryi_copy *copies, size_t count,
+                      struct ferryi_scatter_entry *table)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    for (size_t i = 0; i < count; i++)
+        table[i] = (struct ferryi_scatter_entry){(uintptr_t)copies[i].target, (uintptr_t)copies[i].source, copies[i].bytes};
+    void *arguments[] = {&table};
+    const struct ferryi_launch launch = {.function = atomic_load_explicit(&port->scatter, memory_order_acquire),
+                                         .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
+                                         .arguments = arguments};
+    ferry_status status = FERRYI_CALL(lane->device, launch, &launch, lane->native);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        atomic_store_explicit(&port->scatter, NULL, memory_order_release);
+    return status;
+}
+
+void
+ferryi_scatter_clear(ferryi_engine *engine, int place)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    if (port->scatter_module && FERRYI_CALL(engine->devices[place], code_unload, port->scatter_module) != FERRY_OK)
+        ferryi_log(engine->config.log, FERRY_LOG_ERROR, "give back the kernel of batches: %s", ferry_last_error());
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One block copies one piece, to anywhere from anywhere that the device reaches, pinned host memory included. scatter_ptx.h is this
+ * file as PTX that every device and driver since CUDA 6.5 takes:
+ *
+ *     clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1 -fno-unroll-loops -S scatter.cu
+ */
+#define __global__ __attribute__((global))
+typedef unsigned long long size;
+typedef unsigned vec __attribute__((ext_vector_type(4)));
+
+struct entry {
+    char *target;
+    const char *source;
+    size bytes;
+};
+
+extern "C" __global__ void
+ferry_scatter(const entry *entries)
+{
+    const entry e = entries[__nvvm_read_ptx_sreg_ctaid_x()];
+    size step = __nvvm_read_ptx_sreg_ntid_x(), first = __nvvm_read_ptx_sreg_tid_x(), done = 0;
+    size lies = (size)e.target | (size)e.source;
+    if ((lies & 15) == 0) {
+        done = e.bytes & ~(size)15;
+        for (size i = first; i < done / 16; i += step)
+            ((vec *)e.target)[i] = ((const vec *)e.source)[i];
+    } else if ((lies & 3) == 0) {
+        done = e.bytes & ~(size)3;
+        for (size i = first; i < done / 4; i += step)
+            ((unsigned *)e.target)[i] = ((const unsigned *)e.source)[i];
+    }
+    for (size i = done + first; i < e.bytes; i += step)
+        e.target[i] = e.source[i];
+}

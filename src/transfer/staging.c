@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/run.h"
+
+/* How a staged transfer goes: which ring, which loop, who helps. */
+
+/* Of a stretch that is timed, behind what fills the pipeline first. */
+#define TRIAL_BYTES ((size_t)8 << 20)
+/* More threads than this fill faster than any link drains. */
+#define HELPERS_MOST 3
+
+struct ferryi_staging
+ferryi_staging_plain(ferryi_engine *engine, int place)
+{
+    return (struct ferryi_staging){.ring = ferryi_engine_ring(engine, place), .loop = FERRYI_COPY_LIBC, .window = 1, .until = SIZE_MAX};
+}
+
+/*
+ * One thread keeps up with few links, so others help where processors are to spare: all but the caller's, and but one more where the
+ * device's own copies are made by a processor too.
+ */
+unsigned
+ferryi_staging_helpers(const ferryi_engine *engine, int place)
+{
+    if (engine->config.threads > 0)
+        return engine->config.threads - 1;
+    unsigned busy = 1 + ((engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE) != 0);
+    unsigned processors = ferryi_processors(), spare = processors > busy ? processors - busy : 0;
+    return spare < HELPERS_MOST ? spare : HELPERS_MOST;
+}
+
+/* Who helps with a transfer of so many bytes; nobody with one that is done before they wake up. */
+static unsigned
+helpers_for(ferryi_engine *engine, int place, size_t bytes)
+{
+    if (bytes < FERRYI_HELP_FROM && engine->config.threads == 0)
+        return 0;
+    unsigned wanted = ferryi_staging_helpers(engine, place);
+    unsigned running = ferryi_crew_start(&engine->crew, wanted);
+    return running < wanted ? running : wanted;
+}
+
+/* Two chunks for each who works keep all of them busy; half of the ring keeps the copy engine busy meanwhile. */
+static struct ferryi_staging
+staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t bytes)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    struct ferryi_staging how = {.ring = &port->ring, .loop = setup.loop, .window = 1, .until = SIZE_MAX};
+    if (setup.large && ferryi_ring_is_usable(&port->large))
+        how.ring = &port->large;
+    unsigned helpers = bytes > how.ring->chunk_bytes ? helpers_for(engine, place, bytes) : 0;
+    if (helpers > 0) {
+        how.shared = true;
+        how.window = ferryi_min_size(ferryi_max_size(how.ring->chunk_count / 2, 1), 2 * (helpers + 1));
+    }
+    return how;
+}
+
+static ferry_status
+move(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
+{
+    return run->direction == FERRY_DIRECTION_UPLOAD ? ferryi_staged_upload(run, how, target, source, NULL)
+                                                    : ferryi_staged_download(run, how, target, source, NULL);
+}
+
+/* One stretch by one candidate. The clock runs from when its ring is full, so that what came before and the start do not count. */
+static ferry_status
+try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place, void *target, const void *source)
+{
+    struct ferryi_setup setup = tuning->candidates[candidate];
+    struct ferryi_staging how = staging_of(run->engine, place, setup, run->bytes);
+    bool usable = !setup.large || how.ring == &run->engine->ports[place].large;
+    if (!usable) {
+        ferryi_tuning_end(tuning, candidate, 0, false);
+        return FERRY_OK;
+    }
+    run->clock_from = run->done + how.ring->chunk_bytes * how.ring->chunk_count;
+    run->clock_ns = 0;
+    how.until = run->clock_from + TRIAL_BYTES;
+    ferry_status status = move(run, &how, target, source);
+    double ns = status == FERRY_OK ? (double)(ferryi_now_ns() - run->clock_ns) / (double)(run->done - run->clock_from) : 0;
+    ferryi_tuning_end(tuning, candidate, ns, true);
+    run->clock_from = 0;
+    return status;
+}
+
+/* Trials, as long as some are due and the rest of the transfer has room for one. */
+static ferry_status
+measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *target, const void *source)
+{
+    const struct ferryi_port *port = &run->engine->ports[place];
+    const size_t chunk = ferryi_max_size(port->large.chunk_bytes, port->ring.chunk_bytes);
+    const size_t most = TRIAL_BYTES + chunk * (ferryi_max_size(port->large.chunk_count, port->ring.chunk_count) + 1);
+    ferry_status status = FERRY_OK;
+    while (status == FERRY_OK && run->bytes - run->done > most) {
+        int candidate = ferryi_tuning_begin(tuning);
+        if (candidate < 0)
+            break;
+        status = try_candidate(run, tuning, candidate, place, target, source);
+    }
+    return status;
+}
+
+static bool
+is_measurable(const struct ferryi_run *run)
+{
+    const ferry_transfer_options *options = run->job->options;
+    return run->bytes >= FERRYI_LARGE_FROM && !(options && (options->keep_going || options->chunk_bytes));
+}
+
+ferry_status
+ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source)
+{
+    bool up = run->direction == FERRY_DIRECTION_UPLOAD;
+    int place = up ? run->target_place : run->source_place;
+    struct ferryi_port *port = &run->engine->ports[place];
+    struct ferryi_tuning *tuning = up ? &port->uploads : &port->downloads;
+    ferry_status status = is_measurable(run) ? measure(run, tuning, place, target, source) : FERRY_OK;
+    if (status != FERRY_OK || run->done == run->bytes)
+        return status;
+    struct ferryi_staging how = staging_of(run->engine, place, ferryi_tuning_choose(tuning, run->bytes), run->bytes);
+    return move(run, &how, target, source);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/tuning.h"
+
+#include <assert.h>
+
+/* Each candidate has so many turns, of which the best counts: a disturbance only ever makes one slower. */
+#define ROUNDS 3
+
+/* Never faster than one that was measured. */
+#define UNUSABLE 1e30
+
+static void
+add(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool large)
+{
+    assert(tuning->count < FERRYI_SETUPS);
+    tuning->candidates[tuning->count++] = (struct ferryi_setup){loop, large};
+}
+
+/*
+ * A small ring is filled best with stores that stay in the caches, a large one past them; what is drained goes to memory that is in no
+ * cache. The C library's loop takes part because processors differ.
+ */
+static void
+add_candidates(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool fixed_ring)
+{
+    bool free_loop = loop == FERRYI_COPY_LOOPS;
+    enum ferryi_copy_loop in_cache = tuning->download ? FERRYI_COPY_STREAM : FERRYI_COPY_PREFETCH;
+    if (free_loop && ferryi_copy_loops_differ()) {
+        add(tuning, in_cache, false);
+        add(tuning, FERRYI_COPY_LIBC, false);
+        add(tuning, FERRYI_COPY_STREAM, !fixed_ring);
+    } else {
+        add(tuning, free_loop ? FERRYI_COPY_LIBC : loop, false);
+        if (!fixed_ring)
+            add(tuning, free_loop ? FERRYI_COPY_LIBC : loop, true);
+    }
+}
+
+void
+ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, enum ferryi_copy_loop loop, bool fixed_ring)
+{
+    *tuning = (struct ferryi_tuning){.download = download};
+    ferryi_mutex_init(&tuning->mutex);
+    add_candidates(tuning, loop, fixed_ring);
+    tuning->usual = tuning->candidates[0];
+    /* What a short download brings is often read at once: it stays in the caches. */
+    if (download && loop == FERRYI_COPY_LOOPS)
+        tuning->usual.loop = FERRYI_COPY_LIBC;
+    atomic_init(&tuning->chosen, tuning->count == 1 ? 0 : -1);
+}
+
+void
+ferryi_tuning_clear(struct ferryi_tuning *tuning)
+{
+    ferryi_mutex_destroy(&tuning->mutex);
+}
+
+struct ferryi_setup
+ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes)
+{
+    if (bytes < FERRYI_LARGE_FROM)
+        return tuning->usual;
+    int chosen = atomic_load_explicit(&tuning->chosen, memory_order_acquire);
+    return tuning->candidates[chosen >= 0 ? chosen : 0];
+}
+
+int
+ferryi_tuning_begin(struct ferryi_tuning *tuning)
+{
+    if (atomic_load_explicit(&tuning->chosen, memory_order_acquire) >= 0)
+        return -1;
+    int candidate = -1;
+    ferryi_mutex_lock(&tuning->mutex);
+    if (!tuning->busy && tuning->trials < ROUNDS * tuning->count) {
+        tuning->busy = true;
+        candidate = (int)(tuning->trials % tuning->count);
+    }
+    ferryi_mutex_unlock(&tuning->mutex);
+    return candidate;
+}
+
+static int
+fastest(const struct ferryi_tuning *tuning)
+{
+    int best = 0;
+    for (int i = 1; i < (int)tuning->count; i++)
+        if (tuning->best[i] > 0 && tuning->best[i] < tuning->best[best])
+            best = i;
+    return best;
+}
+
+void
+ferryi_tuning_end(struct ferryi_tuning *tuning, int candidate, double ns_per_byte, bool usable)
+{
+    ferryi_mutex_lock(&tuning->mutex);
+    double *best = &tuning->best[candidate];
+    tuning->busy = false;
+    if (!usable)
+        ns_per_byte = UNUSABLE;
+    /* A trial that could not be timed, since the transfer failed, is had again. */
+    if (ns_per_byte > 0) {
+        tuning->trials++;
+        if (*best == 0 || ns_per_byte < *best)
+            *best = ns_per_byte;
+    }
+    if (tuning->trials == ROUNDS * tuning->count)
+        atomic_store_explicit(&tuning->chosen, fastest(tuning), memory_order_release);
+    ferryi_mutex_unlock(&tuning->mutex);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_TUNING_H
+#define FERRYI_TUNING_H
+
+/*
+ * Which ring and which loop a staged transfer takes, by direction and size.
+ *
+ * Small chunks stay in the caches while they are filled and drained, so that the bytes cross memory once less; large ones, filled past
+ * the caches, win where another core or a slow engine drains them later. Which of the two holds is a matter of the machine
+ * and of the device, so the first large transfers of each direction find out: stretches of them take turns through the candidates, each
+ * is timed while its pipeline is full, and the fastest stays. They are the transfer's own bytes, so nothing is moved for the measurement
+ * alone. A transfer that is watched, or whose chunks the caller chose, is never measured.
+ */
+
+#include "src/base/base.h"
+#include "src/base/copy_loop.h"
+
+/* A ring of large chunks, and the transfers that are long enough for it. */
+#define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
+#define FERRYI_LARGE_FROM ((size_t)16 << 20)
+/* From here on helpers take part, and threads are worth starting. */
+#define FERRYI_HELP_FROM ((size_t)4 << 20)
+
+#define FERRYI_SETUPS 3
+
+struct ferryi_setup {
+    enum ferryi_copy_loop loop;
+    bool large; /* the ring of large chunks */
+};
+
+struct ferryi_tuning {
+    ferryi_mutex mutex;
+    bool download;
+    struct ferryi_setup usual; /* of transfers too short for the others, and until it is known better */
+    struct ferryi_setup candidates[FERRYI_SETUPS];
+    unsigned count;
+    double best[FERRYI_SETUPS]; /* ns per byte; 0: not measured */
+    unsigned trials;
+    bool busy;                  /* a transfer is measuring */
+    atomic_int chosen;          /* index, or -1 */
+};
+
+/* `loop` FERRYI_COPY_LOOPS and `fixed_ring` false: free to choose. */
+void ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, enum ferryi_copy_loop loop, bool fixed_ring);
+void ferryi_tuning_clear(struct ferryi_tuning *tuning);
+
+/* The setup for a transfer of `bytes`. */
+struct ferryi_setup ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes);
+
+/* The next candidate to try, or -1: all is known, or another transfer is at it. Every begun trial is ended. */
+int ferryi_tuning_begin(struct ferryi_tuning *tuning);
+/* `ns_per_byte` 0: it could not be timed, or cannot be used. */
+void ferryi_tuning_end(struct ferryi_tuning *tuning, int candidate, double ns_per_byte, bool usable);
+
+#endif

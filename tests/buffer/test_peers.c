@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Three devices, with and without peer access: a buffer is valid on any subset of places, and the way bytes take is the shortest. */
+#include "tests/buffer/support.h"
+
+enum { COUNT = 3000, BYTES = COUNT * 4 };
+
+/* Three devices of a kind; chunks are small, so that what is staged takes several. */
+static void
+open_three(fixture *f, const char *devices, bool without_peers)
+{
+    ferry_context_options options = {
+        .devices = devices, .staging_chunk_bytes = 4096, .staging_chunk_count = 2, .emulated_without_peers = without_peers};
+    fixture_open(f, &options);
+    assert_int_equal(f->places, 3);
+    for (int place = 1; place <= 3; place++) {
+        ferry_place_info info;
+        OK(ferry_context_place_info(f->context, place, &info));
+        assert_int_equal(!(info.capabilities & FERRY_CAN_PEER), without_peers);
+    }
+}
+
+struct counts {
+    uint64_t upload, download, peer, device;
+};
+
+static struct counts
+since(fixture *f, const ferry_transfer_stats *before)
+{
+    ferry_transfer_stats now = moved(f);
+    return (struct counts){now.upload.bytes - before->upload.bytes, now.download.bytes - before->download.bytes,
+                           now.peer.bytes - before->peer.bytes, now.device.bytes - before->device.bytes};
+}
+
+#define EXPECT_COUNTS(f, before, up, down, between)   \
+    do {                                              \
+        struct counts counts_ = since((f), (before)); \
+        assert_int_equal(counts_.upload, (up));       \
+        assert_int_equal(counts_.download, (down));   \
+        assert_int_equal(counts_.peer, (between));    \
+    } while (0)
+
+static const struct {
+    const char *devices;
+    bool without_peers;
+} worlds[] = {{"emulated:3", false}, {"emulated:3", true}, {"lazy:3", false}, {"lazy:3", true}};
+
+static void
+for_each_world(void (*test)(fixture *f, bool without_peers))
+{
+    for (size_t i = 0; i < LENGTH(worlds); i++) {
+        fixture f;
+        open_three(&f, worlds[i].devices, worlds[i].without_peers);
+        test(&f, worlds[i].without_peers);
+        fixture_close(&f);
+    }
+}
+
+/* "peer copies where the devices can, staged otherwise" */
+static void
+check_ways(fixture *f, bool without_peers)
+{
+    for (int from = 1; from <= 3; from++) {
+        for (int to = 1; to <= 3; to++) {
+            if (from == to)
+                continue;
+            ferry_buffer *b = make_ints(f, COUNT);
+            write_counting(f, b, from, 0, FERRY_REST, from);
+            ferry_transfer_stats before = moved(f);
+            touch(f, b, to, FERRY_READ, 0, FERRY_REST);
+            EXPECT_COUNTS(f, &before, 0, 0, BYTES);
+            assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
+            assert_int_equal(f->trace.staged, without_peers);
+            assert_int_equal(f->trace.source_place, from);
+            assert_int_equal(f->trace.target_place, to);
+            expect_counting(f, b, to, 0, FERRY_REST, from);
+            assert_false(ferry_buffer_is_current(b, 0)); /* the host took no copy on the way */
+            ferry_buffer_destroy(&b);
+        }
+    }
+}
+
+static void
+test_the_way_between_devices(void **state)
+{
+    (void)state;
+    for_each_world(check_ways);
+}
+
+/* "the source chosen is a place already on the way (never the host if a peer has it and can reach)" */
+static void
+check_sources(fixture *f, bool without_peers)
+{
+    ferry_buffer *b = make_ints(f, COUNT);
+    write_counting(f, b, 3, 0, FERRY_REST, 0);
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* the host and device 3 have it */
+    ferry_transfer_stats before = moved(f);
+    touch(f, b, 2, FERRY_READ, 0, FERRY_REST);
+    EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
+    assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
+    before = moved(f);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST); /* 0, 2 and 3: the lowest device */
+    EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
+    assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
+    /* All four have it: nothing moves any more, whoever reads. */
+    before = moved(f);
+    for (int place = 0; place <= 3; place++) {
+        assert_true(ferry_buffer_is_current(b, place));
+        expect_counting(f, b, place, 0, FERRY_REST, 0);
+    }
+    EXPECT_COUNTS(f, &before, 0, 0, 0);
+    /* A write leaves one, and only the others' parts come back. */
+    write_counting(f, b, 2, 100, 50, 7);
+    before = moved(f);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    EXPECT_COUNTS(f, &before, 0, 0, 200);
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
+    EXPECT_COUNTS(f, &before, 0, 200, 200);
+    expect_counting(f, b, 3, 100, 50, 7);
+    expect_counting(f, b, 3, 0, 100, 0);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_the_source_is_the_nearest(void **state)
+{
+    (void)state;
+    for_each_world(check_sources);
+}
+
+/* "One buffer, valid on any subset of places", against a set for each element. */
+static void
+check_subsets(fixture *f, bool without_peers)
+{
+    enum { PARTS = 12, PART = COUNT / PARTS };
+    uint64_t seed = support_seed = 17 + without_peers;
+    unsigned sets[PARTS];
+    int firsts[PARTS];
+    ferry_buffer *b = make_counting(f, COUNT, 0), *views[PARTS];
+    for (size_t part = 0; part < PARTS; part++) {
+        sets[part] = 1;
+        firsts[part] = (int)(part * PART);
+        OK(ferry_buffer_view(b, INT, part * PART, PART, &views[part]));
+    }
+    for (int step = 0; step < 400; step++) {
+        size_t part = random_below(&seed, PARTS), parts = 1 + random_below(&seed, PARTS - part);
+        int place = (int)random_below(&seed, 4);
+        bool writes = random_below(&seed, 3) == 0;
+        if (writes) {
+            write_counting(f, b, place, part * PART, parts * PART, step);
+        } else {
+            ferry_transfer_stats before = moved(f);
+            uint64_t lacks = 0;
+            touch(f, b, place, FERRY_READ, part * PART, parts * PART);
+            for (size_t i = part; i < part + parts; i++)
+                lacks += sets[i] >> place & 1 ? 0 : PART * 4;
+            struct counts counts = since(f, &before);
+            assert_int_equal(counts.upload + counts.download + counts.peer, lacks);
+        }
+        for (size_t i = part; i < part + parts; i++) {
+            sets[i] = writes ? 1u << place : sets[i] | 1u << place;
+            firsts[i] = writes ? (int)(i * PART) + step : firsts[i];
+        }
+        for (size_t i = 0; i < PARTS; i++)
+            for (int at = 0; at <= 3; at++)
+                assert_int_equal(ferry_buffer_is_current(views[i], at), sets[i] >> at & 1);
+    }
+    for (size_t part = 0; part < PARTS; part++) {
+        expect_counting(f, views[part], 0, 0, FERRY_REST, firsts[part]);
+        expect_counting(f, views[part], (int)(part % 3) + 1, 0, FERRY_REST, firsts[part]);
+        ferry_buffer_destroy(&views[part]);
+    }
+    ferry_buffer_destroy(&b);
+    support_seed = 0;
+}
+
+static void
+test_a_buffer_is_valid_on_any_subset(void **state)
+{
+    (void)state;
+    for_each_world(check_subsets);
+}
+
+/* Buffer to buffer across devices: single, batched, and as rows. */
+static void
+check_copies(fixture *f, bool without_peers)
+{
+    static int32_t got[COUNT];
+    ferry_batch *batch;
+    for (int to = 1; to <= 3; to++) {
+        int from = to % 3 + 1;
+        ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+        write_counting(f, a, from, 0, FERRY_REST, 1);
+        write_counting(f, b, to, 0, FERRY_REST, 50000);
+        ferry_transfer_stats before = moved(f);
+        ferry_event *event;
+        OK(ferry_batch_create(f->context, &batch));
+        for (size_t i = 0; i < 10; i++)
+            OK(ferry_batch_copy(batch, b, INT, 100 * i, a, 100 * i, 60));
+        OK(ferry_batch_submit_async(batch, stream_of(f, to), &event));
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        EXPECT_COUNTS(f, &before, 0, 0, 2400);
+        assert_int_equal(f->trace.staged, without_peers);
+        before = moved(f);
+        OK(ferry_buffer_copy_2d_async(b, INT, 1000, 100, a, 1000, 100, 60, 10, stream_of(f, to), &event));
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        EXPECT_COUNTS(f, &before, 0, 0, 2400);
+        assert_true(ferry_buffer_is_current(b, to));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(got[i], i < 2000 && i % 100 < 60 ? i + 1 : i + 50000);
+        ferry_batch_destroy(&batch);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+static void
+test_copies_across_devices(void **state)
+{
+    (void)state;
+    for_each_world(check_copies);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_way_between_devices),
+        cmocka_unit_test(test_the_source_is_the_nearest),
+        cmocka_unit_test(test_a_buffer_is_valid_on_any_subset),
+        cmocka_unit_test(test_copies_across_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* Host copies that turn pinned by themselves, and memory of the program that it has page-locked. */
+#include "tests/buffer/support.h"
+
+#include <unistd.h>
+
+#include "tests/support/fault.h"
+
+#define KIB ((size_t)1024)
+#define COUNT (100 * KIB) /* ints: 400 KiB */
+
+enum { PIN_AFTER = 10 };
+
+static void
+reopen(fixture *f, ferry_context_options options)
+{
+    fixture_close(f);
+    fixture_open(f, &options);
+}
+
+/* One crossing to the device, as every round of a loop makes one. */
+static void
+cross(fixture *f, ferry_buffer *buffer, size_t count, int round)
+{
+    write_counting(f, buffer, 0, 0, count, round);
+    touch(f, buffer, 1, FERRY_READ, 0, count);
+}
+
+static void
+test_a_copy_turns_pinned_after_its_crossings(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    ferry_buffer *x = make_ints(f, COUNT);
+    for (int round = 1; round <= PIN_AFTER; round++) {
+        assert_false(ferry_buffer_is_pinned(x));
+        ferry_transfer_stats before = moved(f);
+        cross(f, x, COUNT, round);
+        assert_int_equal(moved(f).staged.copies - before.staged.copies, 1);
+    }
+    assert_true(ferry_buffer_is_pinned(x));
+    assert_int_equal(moved(f).turned_pinned, 1);
+    ferry_buffer_info info;
+    OK(ferry_buffer_info_get(x, &info));
+    assert_true(info.pinned);
+
+    ferry_transfer_stats before = moved(f);
+    cross(f, x, COUNT, 77);
+    expect_counting(f, x, 1, 0, COUNT, 77);
+    add_to(f, x, 1, 0, COUNT, 1);
+    expect_counting(f, x, 0, 0, COUNT, 78);
+    assert_int_equal(moved(f).staged.copies, before.staged.copies);
+    assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
+    assert_int_equal(moved(f).direct.bytes - before.direct.bytes, 2 * COUNT * sizeof(int));
+
+    /* The host may write at once: nothing reads the copy any more. */
+    write_counting(f, x, 0, 0, COUNT, 5);
+    touch(f, x, 1, FERRY_READ, 0, COUNT);
+    before = moved(f);
+    write_counting(f, x, 0, 0, COUNT, 6);
+    assert_int_equal(moved(f).device_calls, before.device_calls);
+    expect_counting(f, x, 1, 0, COUNT, 6);
+
+    /* Resized, evicted and made again it is ordinary memory. */
+    OK(ferry_buffer_resize(x, 2 * COUNT));
+    assert_false(ferry_buffer_is_pinned(x));
+    ferry_buffer_destroy(&x);
+}
+
+static void
+test_downloads_count_too(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    ferry_buffer *x = make_ints(f, COUNT);
+    write_counting(f, x, 1, 0, COUNT, 0);
+    for (int round = 1; round <= PIN_AFTER; round++) {
+        assert_false(ferry_buffer_is_pinned(x));
+        add_to(f, x, 1, 0, COUNT, 1);
+        touch(f, x, 0, FERRY_READ, 0, COUNT);
+    }
+    assert_true(ferry_buffer_is_pinned(x));
+    add_to(f, x, 1, 0, COUNT, 1);
+    expect_counting(f, x, 0, 0, COUNT, PIN_AFTER + 1);
+    OK(ferry_buffer_evict(x, 0));
+    assert_false(ferry_buffer_is_pinned(x));
+    expect_counting(f, x, 0, 0, COUNT, PIN_AFTER + 1);
+    ferry_buffer_destroy(&x);
+}
+
+/* Small copies, small parts, and those who do not want it. */
+static void
+test_what_does_not_turn_pinned(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    size_t small = 64 * KIB / sizeof(int);
+    ferry_buffer *x = make_ints(f, small), *y = make_ints(f, COUNT);
+    cross(f, y, COUNT, 0);
+    for (int round = 0; round < 3 * PIN_AFTER; round++) {
+        cross(f, x, small, round);
+        cross(f, y, COUNT / 9, round);
+    }
+    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_pinned(y));
+    ferry_buffer_destroy(&x);
+    ferry_buffer_destroy(&y);
+
+    reopen(f, (ferry_context_options){.pin_after = FERRY_PIN_NEVER});
+    x = make_ints(f, COUNT);
+    for (int round = 0; round < 3 * PIN_AFTER; round++)
+        cross(f, x, COUNT, round);
+    assert_false(ferry_buffer_is_pinned(x));
+    ferry_buffer_destroy(&x);
+
+    reopen(f, (ferry_context_options){.pin_after = 3});
+    x = make_ints(f, COUNT);
+    for (int round = 0; round < 3; round++)
+        cross(f, x, COUNT, round);
+    assert_true(ferry_buffer_is_pinned(x));
+    ferry_buffer_destroy(&x);
+}
+
+/* The limit is shared with explicit pinned memory, which comes first. */
+static void
+test_the_limit_and_pressure(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    size_t bytes = COUNT * sizeof(int);
+    reopen(f, (ferry_context_options){.pin_after = 2, .pinned_bytes_limit = 8 * bytes});
+    ferry_buffer *x[3];
+    for (int i = 0; i < 3; i++)
+        x[i] = make_ints(f, 4 * COUNT);
+    for (int i = 0; i < 3; i++)
+        for (int round = 0; round < 4; round++)
+            cross(f, x[i], 4 * COUNT, round);
+    assert_true(ferry_buffer_is_pinned(x[0]));
+    assert_true(ferry_buffer_is_pinned(x[1]));
+    assert_false(ferry_buffer_is_pinned(x[2]));
+
+    ferry_pool *pool;
+    ferry_block *block;
+    OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_PINNED, &pool));
+    OK(ferry_pool_take(pool, 5 * bytes, NULL, &block));
+    assert_false(ferry_buffer_is_pinned(x[0]));
+    assert_false(ferry_buffer_is_pinned(x[1]));
+    for (int i = 0; i < 3; i++) {
+        cross(f, x[i], 4 * COUNT, 9 + i);
+        expect_counting(f, x[i], 1, 0, 4 * COUNT, 9 + i);
+        assert_false(ferry_buffer_is_pinned(x[i]));
+    }
+    OK(ferry_pool_give(&block, NULL));
+    OK(ferry_pool_trim(pool, 0));
+    cross(f, x[1], 4 * COUNT, 50);
+    cross(f, x[1], 4 * COUNT, 51);
+    assert_true(ferry_buffer_is_pinned(x[1]));
+    for (int i = 0; i < 3; i++)
+        ferry_buffer_destroy(&x[i]);
+}
+
+/* A block that goes back to its pool is ordinary memory again, for whoever has it next. */
+static void
+test_memory_is_unlocked_before_it_goes_back(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    reopen(f, (ferry_context_options){.pin_after = 1});
+    for (int round = 0; round < 20; round++) {
+        ferry_buffer *x = make_ints(f, COUNT);
+        assert_false(ferry_buffer_is_pinned(x));
+        cross(f, x, COUNT, round);
+        assert_true(ferry_buffer_is_pinned(x));
+        assert_int_equal(ferryi_engine_pins(f->context->engine)->count, 1);
+        ferry_buffer_destroy(&x);
+        assert_int_equal(ferryi_engine_pins(f->context->engine)->count, 0);
+    }
+    ferry_pool *pool;
+    OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_PAGEABLE, &pool));
+    OK(ferry_pool_trim(pool, 0));
+}
+
+/* -- the program's memory -------------------------------------------------------------------------- */
+
+static void
+test_copies_of_registered_memory_go_straight(void **state)
+{
+    fixture *f = *state;
+    size_t bytes = COUNT * sizeof(int);
+    int *memory = malloc(bytes), *back = calloc(COUNT, sizeof(int));
+    assert_non_null(memory);
+    assert_non_null(back);
+    for (size_t i = 0; i < COUNT; i++)
+        memory[i] = (int)i + 3;
+    if (f->coherent) {
+        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_context_register_host(f->context, memory, bytes));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
+        free(memory);
+        free(back);
+        return;
+    }
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    FAILS(FERRY_ERROR_CONFLICT, ferry_context_register_host(f->context, memory + 10, 100));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory + 10));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_register_host(f->context, NULL, bytes));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_register_host(f->context, back, 0));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_register_host(NULL, memory, bytes));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, NULL));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, back));
+
+    ferry_buffer *x = make_ints(f, COUNT);
+    touch(f, x, 1, FERRY_OVERWRITE, 0, COUNT);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10));
+    assert_int_equal(moved(f).direct.bytes - before.direct.bytes, (COUNT - 10) * sizeof(int));
+    assert_int_equal(moved(f).staged.bytes, before.staged.bytes);
+    /* It may be used again at once. */
+    memset(memory, 0, bytes);
+    OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10));
+    for (size_t i = 5; i < COUNT - 5; i++)
+        assert_int_equal(memory[i], (int)i + 3);
+    assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
+
+    /* Into memory that is not registered it goes as ever. */
+    OK(ferry_buffer_copy_to(x, INT, 5, back + 5, COUNT - 10));
+    assert_memory_equal(back + 5, memory + 5, (COUNT - 10) * sizeof(int));
+    assert_int_equal(moved(f).staged.copies - before.staged.copies, 1);
+    OK(ferry_context_unregister_host(f->context, memory));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
+    OK(ferry_buffer_copy_to(x, INT, 0, memory, COUNT));
+    assert_int_equal(moved(f).staged.copies - before.staged.copies, 2);
+    ferry_buffer_destroy(&x);
+    free(memory);
+    free(back);
+}
+
+static void
+test_a_wrap_of_registered_memory(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    size_t bytes = COUNT * sizeof(int);
+    int *memory = malloc(bytes);
+    assert_non_null(memory);
+    ferry_buffer *x;
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
+    assert_false(ferry_buffer_is_pinned(x));
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    assert_true(ferry_buffer_is_pinned(x));
+    ferry_transfer_stats before = moved(f);
+    cross(f, x, COUNT, 8);
+    add_to(f, x, 1, 0, COUNT, 1);
+    expect_counting(f, x, 0, 0, COUNT, 9);
+    assert_int_equal(moved(f).staged.copies, before.staged.copies);
+    assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
+    OK(ferry_context_unregister_host(f->context, memory));
+    assert_false(ferry_buffer_is_pinned(x));
+    /* Memory of the program is never registered by itself. */
+    for (int round = 0; round < 2 * PIN_AFTER; round++)
+        cross(f, x, COUNT, round);
+    assert_false(ferry_buffer_is_pinned(x));
+    ferry_buffer_destroy(&x);
+    free(memory);
+}
+
+struct inside {
+    ferry_context *context;
+    void *memory;
+    ferry_status status;
+};
+
+static bool
+unregister_inside(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    struct inside *inside = user;
+    inside->status = ferry_context_unregister_host(inside->context, inside->memory);
+    return true;
+}
+
+static void
+test_memory_in_use_stays_registered(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    size_t count = 3 << 20; /* 12 MiB: several parts */
+    int *memory = calloc(count, sizeof(int));
+    assert_non_null(memory);
+    OK(ferry_context_register_host(f->context, memory, count * sizeof(int)));
+    ferry_buffer *x = make_ints(f, count);
+    touch(f, x, 1, FERRY_OVERWRITE, 0, count);
+    struct inside inside = {.context = f->context, .memory = memory};
+    ferry_transfer_options options = {.keep_going = unregister_inside, .user = &inside};
+    OK(ferry_buffer_copy_from_with(x, INT, 0, memory, count, &options));
+    assert_int_equal(inside.status, FERRY_ERROR_BUSY);
+    OK(ferry_context_unregister_host(f->context, memory));
+    ferry_buffer_destroy(&x);
+    free(memory);
+}
+
+/* -- failing --------------------------------------------------------------------------------------- */
+
+static void
+ignore(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)message, (void)user;
+}
+
+static ferry_status
+pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
+{
+    ferry_status status = FERRY_OK;
+    ferry_scope scope;
+    void *pointer;
+    for (int round = 0; round < 3 && status == FERRY_OK; round++) {
+        status = ferry_buffer_fill(x, INT, 0, COUNT, &round);
+        if (status == FERRY_OK)
+            status = ferry_buffer_invalidate(x, 0, FERRY_REST, 1);
+        if (status == FERRY_OK)
+            status = ferry_buffer_open_device(x, INT, FERRY_READ, NULL, 0, COUNT, &scope, &pointer);
+        if (status == FERRY_OK)
+            status = ferry_scope_close(&scope);
+    }
+    if (status == FERRY_OK)
+        status = ferry_context_register_host(context, memory, COUNT * sizeof(int));
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_copy_to(x, INT, 0, memory, COUNT);
+    ferry_status undone = ferry_context_unregister_host(context, memory);
+    return status != FERRY_OK ? status : undone;
+}
+
+/* Whatever call fails, nothing stays page-locked and nothing is lost; a copy that cannot be pinned still crosses. */
+static void
+test_whatever_call_fails(void **state)
+{
+    (void)state;
+    fault_include_releases(true);
+    for (uint64_t nth = 1;; nth++) {
+        ferry_context *context;
+        ferry_context_options options = {.devices = "fault", .log = ignore, .pin_after = 2, .staging_threads = 2};
+        int *memory = calloc(COUNT, sizeof(int));
+        ferry_buffer *x;
+        assert_non_null(memory);
+        OK(ferry_context_create(&options, &context));
+        OK(ferry_buffer_create(context, INT, COUNT, NULL, &x));
+        fault_arm(nth);
+        ferry_status status = pin_and_register(context, memory, x);
+        bool tripped = fault_tripped();
+        const char *slot = fault_tripped_slot();
+        fault_disarm();
+        if (!tripped)
+            assert_int_equal(status, FERRY_OK);
+        else if (strcmp(slot, "host_unregister") == 0)
+            assert_int_equal(status, FERRY_OK); /* it was tried again */
+        if (status == FERRY_OK)
+            for (size_t i = 0; i < COUNT; i++)
+                assert_int_equal(memory[i], 2);
+        ferry_buffer_destroy(&x);
+        assert_int_equal(ferryi_engine_pins(context->engine)->count, 0);
+        ferry_context_destroy(&context);
+        assert_int_equal(fault_live(), 0);
+        free(memory);
+        if (!tripped)
+            break;
+    }
+    fault_include_releases(false);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_copy_turns_pinned_after_its_crossings),
+        TEST(test_downloads_count_too),
+        TEST(test_what_does_not_turn_pinned),
+        TEST(test_the_limit_and_pressure),
+        TEST(test_memory_is_unlocked_before_it_goes_back),
+        TEST(test_copies_of_registered_memory_go_straight),
+        TEST(test_a_wrap_of_registered_memory),
+        TEST(test_memory_in_use_stays_registered),
+        TEST(test_whatever_call_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

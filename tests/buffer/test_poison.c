@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors that end a CUDA context, met by whatever driver call comes next: the device is lost once and for all, and the host goes on. */
+#include "tests/buffer/work.h"
+
+#include <stdio.h>
+
+#include "src/device/cuda_abi.h"
+#include "tests/support/fakecuda.h"
+
+enum { COUNT = 3000 };
+
+static struct fakecuda fake;
+
+static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, FERRYI_CUDA_ERROR_LAUNCH_FAILED, FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE};
+static const char *const symbols[] = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",  "cuEventRecord",
+                                      "cuStreamWaitEvent",    "cuEventSynchronize",   "cuMemAlloc_v2", "cuStreamSynchronize"};
+
+struct world {
+    fixture f;
+    work w;
+    ferry_stream *stream;
+    ferry_buffer *at_host, *at_device, *at_both;
+    ferry_buffer *wrapped;
+    int memory[COUNT];
+};
+
+static void
+ignore_log(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)message, (void)user;
+}
+
+static ferry_buffer *
+make_buffer(struct world *world, int first)
+{
+    int values[COUNT];
+    ferry_buffer *buffer;
+    for (int i = 0; i < COUNT; i++)
+        values[i] = first + i;
+    OK(ferry_buffer_create_from(world->f.context, INT, values, COUNT, NULL, &buffer));
+    return buffer;
+}
+
+static void
+world_open(struct world *world)
+{
+    ferry_context_options options = {.devices = "cuda", .log = ignore_log, .staging_chunk_bytes = 4096};
+    memset(world, 0, sizeof(*world));
+    OK(ferry_context_create(&options, &world->f.context));
+    world->f.places = 1;
+    world->f.stream = ferry_context_stream(world->f.context, 1);
+    work_open(&world->f, &world->w);
+    OK(ferry_stream_create(world->f.context, 1, &world->stream));
+    world->at_host = make_buffer(world, 1000);
+    world->at_both = make_buffer(world, 20000);
+    world->at_device = make_buffer(world, 300000);
+    OK(ferry_buffer_sync_to(world->at_both, 0, FERRY_REST, 1));
+    OK(launch_add(&world->w, world->stream, world->at_device, 0, COUNT, 0));
+    OK(ferry_buffer_wrap_host(world->f.context, INT, world->memory, COUNT, NULL, &world->wrapped));
+    OK(ferry_stream_synchronize(world->stream));
+}
+
+/* Destroying works, whatever the device says. */
+static void
+world_close(struct world *world)
+{
+    ferry_buffer_destroy(&world->at_host);
+    ferry_buffer_destroy(&world->at_both);
+    ferry_buffer_destroy(&world->at_device);
+    ferry_buffer_destroy(&world->wrapped);
+    ferry_stream_destroy(&world->stream);
+    work_close(&world->w);
+    ferry_context_destroy(&world->f.context);
+    assert_null(world->f.context);
+}
+
+/* Until some call meets the error. */
+static ferry_status
+use_device(struct world *world)
+{
+    int values[COUNT];
+    ferry_status status = launch_copy(&world->w, world->stream, world->at_both, 0, world->at_host, 0, COUNT / 2);
+    if (status == FERRY_OK)
+        status = launch_add(&world->w, world->f.stream, world->at_device, 0, COUNT, 0);
+    if (status == FERRY_OK)
+        status = ferry_stream_synchronize(world->stream);
+    if (status == FERRY_OK)
+        status = ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT);
+    return status;
+}
+
+static void
+expect_at_host(ferry_buffer *buffer, int first)
+{
+    int values[COUNT];
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(values[i], first + i);
+}
+
+static void
+expect_lost(struct world *world)
+{
+    int values[COUNT];
+    /* What is at the host is read, and may be written. */
+    expect_at_host(world->at_host, 1000);
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_open_host(world->at_host, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
+    for (int i = 0; i < COUNT; i++)
+        ((int *)memory)[i] = 7 + i;
+    OK(ferry_scope_close(&scope));
+    expect_at_host(world->at_host, 7);
+    /* What was only on the device is told to be lost, never older bytes. */
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0));
+    /* It stays lost, for everything. */
+    for (int i = 0; i < 3; i++) {
+        FAILS(FERRY_ERROR_DEVICE_LOST, launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1));
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, world->stream, 0, COUNT, &scope, &memory));
+        assert_non_null(strstr(ferry_last_error(), "lost"));
+    }
+    /* Overwritten at the host it is good again. */
+    for (int i = 0; i < COUNT; i++)
+        values[i] = 5 + i;
+    OK(ferry_buffer_open_host(world->at_device, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
+    memcpy(memory, values, sizeof(values));
+    OK(ferry_scope_close(&scope));
+    expect_at_host(world->at_device, 5);
+    OK(ferry_buffer_unwrap(&world->wrapped, NULL));
+}
+
+static void
+test_poisoned_contexts_are_lost(void **state)
+{
+    static struct world world;
+    unsigned met = 0;
+    (void)state;
+    for (size_t i = 0; i < LENGTH(codes); i++)
+        for (size_t k = 0; k < LENGTH(symbols); k++) {
+            world_open(&world);
+            fake.fakecuda_fail_next(symbols[k], codes[i], 1);
+            ferry_status status = use_device(&world);
+            /* A call that this use does not need was not met. */
+            if (status != FERRY_OK) {
+                met++;
+                if (status != FERRY_ERROR_DEVICE_LOST)
+                    fail_msg("%s, %d: %s: %s", symbols[k], codes[i], ferry_status_name(status), ferry_last_error());
+                expect_lost(&world);
+            }
+            fake.fakecuda_fail_none();
+            world_close(&world);
+            assert_int_equal(fake.fakecuda_context_depth(), 0);
+        }
+    assert_true(met >= LENGTH(codes) * 5);
+}
+
+/* A kernel that writes where it must not: whoever waits hears of it. */
+static void
+fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)parameters, (void)grid, (void)block;
+    fake.fakecuda_fault(FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void
+test_a_kernel_that_faults(void **state)
+{
+    static struct world world;
+    static const size_t sizes[] = {sizeof(void *)};
+    static const char image[] = ".version 8.0\n.target sm_80\n.visible .entry faulty(.param .u64 a) { ret; }\n";
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "faulty", .image = image, .image_bytes = sizeof(image), .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel *kernel;
+    (void)state;
+    fake.fakecuda_register_kernel("faulty", fault_code, 1, sizes);
+    world_open(&world);
+    OK(ferry_kernel_create(world.f.context, &source, &kernel));
+    ferry_argument argument = ferry_buffer_argument(world.at_device, INT, 0, COUNT);
+    OK(ferry_kernel_launch(kernel, world.stream, ferry_grid_for(1, 0), &argument, 1));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_stream_synchronize(world.stream));
+    expect_lost(&world);
+    ferry_kernel_destroy(&kernel);
+    world_close(&world);
+}
+
+static int
+find_driver(void **state)
+{
+    static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";
+    (void)state;
+    setenv("FERRY_CUDA_LIBRARY", library, 1);
+    return fakecuda_find(library, &fake) ? 0 : -1;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_poisoned_contexts_are_lost),
+        cmocka_unit_test(test_a_kernel_that_faults),
+    };
+    return cmocka_run_group_tests(tests, find_driver, NULL);
+}

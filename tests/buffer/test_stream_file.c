@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT */
+/* Files through a device, chunk by chunk. */
+#include "tests/buffer/files.h"
+#include "tests/buffer/work.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* 10 chunks of 1000 integers, and one of 345. */
+enum { CHUNK = 1000, COUNT = 10345, CHUNKS = 11 };
+
+/* What the callback does and sees. */
+struct job {
+    fixture *f;
+    work w;
+    size_t chunks, elements;
+    uint64_t next_offset;
+    size_t fail_at;            /* chunk whose call fails; 0: none (the first cannot) */
+    ferry_status fail_with;
+    const char *cut;           /* this file is cut to `cut_to` in the first call */
+    off_t cut_to;
+    bool waits_for_next;       /* does not return before the next chunk has been loaded */
+    size_t device_most, host_most; /* bytes live at place 1, and at the host, over all calls */
+    size_t tells, told, total, stop_at;
+    bool expects_work;         /* what is told to be done has been done: bodies since `bodies_before` */
+    unsigned bodies_before;
+};
+
+static size_t
+live_at(fixture *f, int place)
+{
+    ferry_memory_info info;
+    OK(ferry_context_memory_info(f->context, place, &info));
+    return info.live + info.cached;
+}
+
+static uint64_t
+loaded_bytes(fixture *f)
+{
+    ferry_transfer_stats stats = moved(f);
+    return f->coherent ? stats.host.bytes : stats.upload.bytes;
+}
+
+static void
+wait_for_next(struct job *job, const ferry_file_chunk *chunk)
+{
+    uint64_t deadline = ferryi_now_ns() + 20000000000u;
+    if (chunk->offset + chunk->count == COUNT)
+        return;
+    while (loaded_bytes(job->f) <= (chunk->offset + chunk->count) * sizeof(int32_t)) {
+        if (ferryi_now_ns() > deadline)
+            fail_msg("chunk %zu is worked on, and the next is not loaded meanwhile", job->chunks);
+        ferryi_sleep_ns(100000);
+    }
+}
+
+/* Adds one to every integer, on the device. */
+static ferry_status
+add_one(const ferry_file_chunk *chunk, void *user)
+{
+    struct job *job = user;
+    assert_int_equal(chunk->offset, job->next_offset);
+    assert_int_equal(chunk->bytes, chunk->count * sizeof(int32_t));
+    assert_int_equal(chunk->count, ferry_buffer_count(chunk->buffer));
+    assert_non_null(chunk->pointer);
+    assert_true(chunk->stream == job->f->stream);
+    job->next_offset += chunk->count;
+    job->elements += chunk->count;
+    job->device_most = job->device_most > live_at(job->f, 1) ? job->device_most : live_at(job->f, 1);
+    job->host_most = job->host_most > live_at(job->f, 0) ? job->host_most : live_at(job->f, 0);
+    if (job->cut && job->chunks == 0)
+        assert_int_equal(truncate(job->cut, job->cut_to), 0);
+    if (job->waits_for_next)
+        wait_for_next(job, chunk);
+    job->chunks++;
+    if (job->fail_at && job->chunks == job->fail_at)
+        return job->fail_with;
+    return launch_add(&job->w, chunk->stream, chunk->buffer, 0, chunk->count, 1);
+}
+
+static bool
+keep_going(size_t done, size_t total, void *user)
+{
+    struct job *job = user;
+    assert_true(done > job->told && done <= total);
+    job->told = done;
+    job->total = total;
+    if (job->expects_work)
+        assert_true((work_done() - job->bodies_before) * (size_t)CHUNK * 4 >= done);
+    return ++job->tells != job->stop_at;
+}
+
+static void
+job_open(fixture *f, struct job *job)
+{
+    *job = (struct job){.f = f};
+    work_open(f, &job->w);
+}
+
+static ferry_stream_file_options
+options_of(struct job *job, const char *input, const char *output)
+{
+    return (ferry_stream_file_options){.input = input, .output = output, .element = INT, .work = add_one, .keep_going = keep_going,
+                                       .user = job, .stream = job->f->stream, .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
+}
+
+static void
+test_every_element_passes_once(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in"), *output = path_of("out");
+    ferry_file_stats stats;
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, output);
+    options.stats = &stats;
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_stream_file(f->context, &options));
+    expect_moved(f, &before, COUNT * 4, COUNT * 4);
+    assert_true(job.chunks == CHUNKS && job.elements == COUNT);
+    assert_true(job.told == COUNT * 4 && job.total == COUNT * 4);
+    expect_integers(output, 0, COUNT, 1);
+    expect_counting_file(input, COUNT);
+    assert_true(stats.chunks == CHUNKS && stats.bytes_read == COUNT * 4 && stats.bytes_written == COUNT * 4 && stats.bytes_direct == 0);
+    assert_true(stats.load_ns > 0 && stats.work_ns > 0 && stats.store_ns > 0);
+    assert_true(stats.wall_ns >= stats.load_ns && stats.wall_ns >= stats.work_ns && stats.wall_ns >= stats.store_ns);
+    work_close(&job.w);
+}
+
+/* Without an output, with any number of chunks at a time, and with everything in one chunk. */
+static void
+test_shapes(void **state)
+{
+    fixture *f = *state;
+    const char *input = path_of("in");
+    const size_t counts[] = {1, 999, 1000, 1001, 2000, COUNT};
+    for (size_t c = 0; c < LENGTH(counts); c++) {
+        for (size_t depth = 2; depth <= 16; depth += 7) {
+            struct job job;
+            write_counting_file(input, counts[c]);
+            job_open(f, &job);
+            ferry_stream_file_options options = options_of(&job, input, NULL);
+            options.chunk_count = depth;
+            OK(ferry_stream_file(f->context, &options));
+            assert_int_equal(job.elements, counts[c]);
+            assert_int_equal(job.chunks, (counts[c] + CHUNK - 1) / CHUNK);
+            options.chunk_bytes = 0;
+            job.chunks = job.told = 0;
+            job.next_offset = 0;
+            OK(ferry_stream_file(f->context, &options));
+            assert_int_equal(job.chunks, 1);
+            /* Less than one element is one. */
+            options.chunk_bytes = 1;
+            options.bytes = counts[c] > 7 ? 28 : counts[c] * 4;
+            job.chunks = job.told = 0;
+            job.next_offset = 0;
+            OK(ferry_stream_file(f->context, &options));
+            assert_int_equal(job.chunks, options.bytes / 4);
+            work_close(&job.w);
+        }
+    }
+}
+
+static void
+test_parts_of_files(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in"), *output = path_of("out");
+    char old[20] = "twenty bytes of text";
+    write_counting_file(input, COUNT);
+    write_file(output, old, sizeof(old));
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, output);
+    options.input_offset = 400;
+    options.bytes = 4 * 2500;
+    options.output_offset = 8;
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(job.elements, 2500);
+    expect_integers(output, 8, 2500, 101);
+
+    /* What is behind the range stays, or goes. */
+    write_counting_file(output, COUNT);
+    job.next_offset = job.told = 0;
+    options.output_offset = 400;
+    options.keep_rest = true;
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(file_bytes(output), COUNT * 4);
+    job.next_offset = job.told = 0;
+    options.keep_rest = false;
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(file_bytes(output), 400 + 2500 * 4);
+    work_close(&job.w);
+}
+
+static void
+test_in_place(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *path = path_of("in place");
+    write_counting_file(path, COUNT);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, path, path);
+    OK(ferry_stream_file(f->context, &options));
+    expect_integers(path, 0, COUNT, 1);
+    /* A part of it leaves the rest. */
+    job.next_offset = job.told = 0;
+    options.bytes = 40;
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(file_bytes(path), COUNT * 4);
+    options.output_offset = 4;
+    job.next_offset = job.told = 0;
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(f->context, &options));
+    assert_int_equal(job.next_offset, 0);
+    work_close(&job.w);
+}
+
+static void
+test_around_the_page_cache(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in"), *output = path_of("out");
+    ferry_file_stats stats;
+    write_counting_file(input, 300000);
+    job_open(f, &job);
+    for (uint64_t offset = 0; offset <= 4; offset += 4) {
+        ferry_stream_file_options options = options_of(&job, input, output);
+        options.direct = true;
+        options.input_offset = offset;
+        options.chunk_bytes = 65536;
+        options.stats = &stats;
+        job.next_offset = job.told = 0;
+        ferry_transfer_stats before = moved(f);
+        OK(ferry_stream_file(f->context, &options));
+        expect_moved(f, &before, 1200000 - offset, 1200000 - offset);
+        expect_integers(output, 0, 300000 - offset / 4, 1 + (int)offset / 4);
+        assert_true(stats.bytes_direct <= stats.bytes_read + stats.bytes_written);
+    }
+    work_close(&job.w);
+}
+
+static void
+test_nothing_to_stream(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("empty"), *output = path_of("out");
+    write_file(input, "", 0);
+    write_file(output, "something", 9);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, output);
+    OK(ferry_stream_file(f->context, &options));
+    assert_true(job.chunks == 0 && file_bytes(output) == 0);
+    work_close(&job.w);
+}
+
+struct bytes_seen {
+    size_t count;
+    unsigned chunks;
+};
+
+static ferry_status
+see_bytes(const ferry_file_chunk *chunk, void *user)
+{
+    struct bytes_seen *seen = user;
+    assert_true(ferry_element_equal(ferry_buffer_element(chunk->buffer), BYTE));
+    assert_true(chunk->count == chunk->bytes && chunk->offset == seen->count);
+    seen->count += chunk->count;
+    seen->chunks++;
+    return FERRY_OK;
+}
+
+/* "element: default: bytes", chunks of 4 MiB, and the stream is the default one where there is one device. */
+static void
+test_defaults(void **state)
+{
+    fixture *f = *state;
+    struct bytes_seen seen = {0};
+    const char *input = path_of("in");
+    ferry_stream_file_options options = {.input = input, .work = see_bytes, .user = &seen, .stream = f->places > 1 ? f->stream : NULL};
+    write_file(input, "", 0);
+    assert_int_equal(truncate(input, (9 << 20) + 1), 0);
+    OK(ferry_stream_file(f->context, &options));
+    assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
+}
+
+/* "The next chunk is read and uploaded ... while the work on this one runs." */
+static void
+test_the_next_chunk_is_loaded_meanwhile(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in");
+    if (is_lazy(f))
+        skip();
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    job.waits_for_next = true;
+    ferry_stream_file_options options = options_of(&job, input, path_of("out"));
+    /* The counter counts loads when they have ended, and no copies of host memory besides. */
+    options.output = NULL;
+    ferry_transfer_stats before = moved(f);
+    assert_int_equal(before.upload.bytes + before.host.bytes, 0);
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(job.chunks, CHUNKS);
+    work_close(&job.w);
+}
+
+/* "larger-than-memory files stream in bounded memory." 64 MiB through at most 2 MiB of device and host each. */
+static void
+test_memory_is_bounded(void **state)
+{
+    fixture *f = *state;
+    enum { LIMIT = 2 << 20, FILE_BYTES = 64 << 20 };
+    const ferry_context_options small = {.emulated_memory_bytes = (size_t)24 << 20, .device_bytes_limit = LIMIT, .host_bytes_limit = LIMIT,
+                                         .staging_chunk_bytes = 65536};
+    struct job job;
+    const char *input = path_of("large"), *output = path_of("large out");
+    fixture_close(f);
+    fixture_open(f, &small);
+    write_file(input, "", 0);
+    assert_int_equal(truncate(input, FILE_BYTES), 0);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, output);
+    options.chunk_bytes = 256 << 10;
+    options.chunk_count = 4;
+    OK(ferry_stream_file(f->context, &options));
+    assert_int_equal(job.elements, FILE_BYTES / 4);
+    assert_true(job.device_most >= (1 << 20) || f->coherent);
+    assert_true(job.device_most <= LIMIT && job.host_most <= LIMIT);
+    assert_int_equal(file_bytes(output), FILE_BYTES);
+    unlink(input);
+    unlink(output);
+
+    /* A device without room for the chunks says so before anything runs. */
+    write_counting_file(input, FILE_BYTES / 16);
+    job.chunks = 0;
+    options.chunk_bytes = 1 << 20;
+    options.output = NULL;
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_stream_file(f->context, &options));
+    assert_int_equal(job.chunks, 0);
+    work_close(&job.w);
+}
+
+/* -- what goes wrong ------------------------------------------------------------------------------- */
+
+static void
+expect_failure(struct job *job, ferry_status expected, const ferry_stream_file_options *options, const char *why)
+{
+    job->next_offset = job->chunks = job->told = job->tells = 0;
+    FAILS(expected, ferry_stream_file(job->f->context, options));
+    if (*why)
+        expect_said(options->input, why);
+    if (expected == FERRY_ERROR_IO)
+        expect_said(options->input, "offset");
+}
+
+static void
+test_callbacks_that_fail(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in"), *output = path_of("out");
+    ferry_file_stats stats;
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, output);
+    options.stats = &stats;
+    job.fail_at = 4;
+    job.fail_with = FERRY_ERROR_CONFLICT;
+    expect_failure(&job, FERRY_ERROR_CONFLICT, &options, "CONFLICT");
+    assert_int_equal(job.chunks, 4);
+    assert_true(stats.chunks <= 3 && stats.bytes_written == stats.chunks * CHUNK * 4);
+    /* What the message counts is in the file. */
+    char done[64];
+    snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written, COUNT * 4);
+    expect_said(input, done);
+    size_t there = file_bytes(output);
+    assert_true(there >= stats.bytes_written && there % 4 == 0);
+    expect_integers(output, 0, there / 4, 1);
+
+    job.fail_with = FERRY_ERROR_CANCELLED;
+    expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "CANCELLED");
+    job.fail_at = 1;
+    expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "0 of");
+    /* And after it all is well. */
+    job.fail_at = job.next_offset = job.told = 0;
+    OK(ferry_stream_file(f->context, &options));
+    expect_integers(output, 0, COUNT, 1);
+    work_close(&job.w);
+}
+
+/* "Progress is monotonic and ends at the total; the callback may cancel." */
+static void
+test_progress_that_cancels(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in");
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, path_of("out"));
+    job.stop_at = 2;
+    expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "cancelled");
+    assert_true(job.tells == 2 && job.told < COUNT * 4);
+    work_close(&job.w);
+}
+
+/* What is told to be done is done, and not only queued. */
+static void
+test_progress_waits_for_the_work(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in");
+    if (!runs_apart(f))
+        skip();
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    job.expects_work = true;
+    job.bodies_before = work_done();
+    ferry_stream_file_options options = options_of(&job, input, NULL);
+    work_delay(5000);
+    OK(ferry_stream_file(f->context, &options));
+    work_delay(0);
+    assert_int_equal(job.told, COUNT * 4);
+    work_close(&job.w);
+}
+
+/* "missing, short, unreadable, directory, growing or shrinking while read: a clear FERRY_ERROR_IO with path and offset" */
+static void
+test_files_that_cannot_be_streamed(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in");
+    job_open(f, &job);
+    write_counting_file(input, COUNT);
+    ferry_stream_file_options options = options_of(&job, path_of("missing"), NULL);
+    expect_failure(&job, FERRY_ERROR_IO, &options, "No such file");
+    options.input = path_of("");
+    expect_failure(&job, FERRY_ERROR_IO, &options, "directory");
+    options.input = "/dev/zero";
+    expect_failure(&job, FERRY_ERROR_IO, &options, "no regular file");
+    options.input = input;
+    options.bytes = COUNT * 4 + 4;
+    expect_failure(&job, FERRY_ERROR_IO, &options, "offset 0");
+    options.bytes = 0;
+    options.input_offset = COUNT * 4 + 4;
+    expect_failure(&job, FERRY_ERROR_IO, &options, "offset 41384");
+    options.input_offset = 2;
+    expect_failure(&job, FERRY_ERROR_IO, &options, "offset 2");
+    expect_said(input, "no whole number");
+    options.input_offset = UINT64_MAX - 3;
+    options.bytes = 8;
+    expect_failure(&job, FERRY_ERROR_OVERFLOW, &options, "offset");
+    options.input_offset = options.bytes = 0;
+    assert_int_equal(job.chunks, 0);
+
+    options.output = "/dev/full";
+    expect_failure(&job, FERRY_ERROR_IO, &options, "/dev/full");
+    options.output = path_of("no/such/file");
+    expect_failure(&job, FERRY_ERROR_IO, &options, "no/such/file");
+    assert_int_equal(job.chunks, 0);
+
+    options.output = path_of("out");
+    job.cut = input;
+    job.cut_to = 8 * CHUNK * 4 + 2;
+    expect_failure(&job, FERRY_ERROR_IO, &options, "the file ends there");
+    expect_said(input, "offset 32002");
+    write_counting_file(input, COUNT);
+    job.cut_to = COUNT * 4 + 4;
+    expect_failure(&job, FERRY_ERROR_IO, &options, "grew");
+    expect_said(input, "offset 41380");
+    work_close(&job.w);
+}
+
+static void
+test_wrong_arguments(void **state)
+{
+    fixture *f = *state;
+    struct job job;
+    const char *input = path_of("in");
+    write_counting_file(input, COUNT);
+    job_open(f, &job);
+    ferry_stream_file_options options = options_of(&job, input, NULL), wrong = options;
+    ferry_element malformed = {.name = "nothing"};
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(NULL, &options));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(f->context, NULL));
+    wrong.input = NULL;
+    expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "");
+    wrong = options, wrong.work = NULL;
+    expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "");
+    wrong = options, wrong.chunk_count = 1;
+    expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "2 to 16");
+    wrong = options, wrong.chunk_count = 17;
+    expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "2 to 16");
+    wrong = options, wrong.element = &malformed;
+    expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "malformed");
+    wrong = options, wrong.stream = NULL;
+    if (f->places > 1)
+        expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "a stream is needed");
+    ferry_context *other;
+    OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
+    wrong = options, wrong.stream = ferry_context_stream(other, 1);
+    expect_failure(&job, FERRY_ERROR_WRONG_CONTEXT, &wrong, "");
+    ferry_context_destroy(&other);
+    assert_int_equal(job.chunks, 0);
+    work_close(&job.w);
+}
+
+static ferry_status
+failing_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    return ferry_call_fail(call, "the body does not like it"), FERRY_ERROR_DEVICE;
+}
+
+static ferry_status
+launch_failing(const ferry_file_chunk *chunk, void *user)
+{
+    ferry_argument argument = ferry_buffer_argument(chunk->buffer, INT, 0, FERRY_REST);
+    return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
+}
+
+/* Work that fails later than its callback ends the stream with its own words, written back or not. */
+static void
+test_work_that_fails(void **state)
+{
+    fixture *f = *state;
+    const char *input = path_of("in"), *outputs[] = {NULL, path_of("out")};
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_place_info info;
+    ferry_kernel *kernel;
+    OK(ferry_context_place_info(f->context, 1, &info));
+    if (!(info.capabilities & FERRY_CAN_RUN_HOST_BODY))
+        skip();
+    write_counting_file(input, COUNT);
+    OK(ferry_kernel_create(f->context, &source, &kernel));
+    for (size_t i = 0; i < 2; i++) {
+        ferry_stream_file_options options = {.input = input, .output = outputs[i], .element = INT, .work = launch_failing, .user = kernel,
+                                             .stream = f->stream, .chunk_bytes = CHUNK * 4};
+        FAILS(FERRY_ERROR_DEVICE, ferry_stream_file(f->context, &options));
+        expect_said(input, "the body does not like it");
+        /* The stream goes on. */
+        OK(ferry_stream_synchronize(f->stream));
+    }
+    ferry_kernel_destroy(&kernel);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_element_passes_once),
+        TEST(test_shapes),
+        TEST(test_parts_of_files),
+        TEST(test_in_place),
+        TEST(test_around_the_page_cache),
+        TEST(test_nothing_to_stream),
+        TEST(test_defaults),
+        TEST(test_the_next_chunk_is_loaded_meanwhile),
+        TEST(test_memory_is_bounded),
+        TEST(test_callbacks_that_fail),
+        TEST(test_progress_that_cancels),
+        TEST(test_progress_waits_for_the_work),
+        TEST(test_files_that_cannot_be_streamed),
+        TEST(test_wrong_arguments),
+        TEST(test_work_that_fails),
+    };
+    return cmocka_run_group_tests(tests, files_setup, files_teardown);
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every binary32 there is, to byte, int, half and bfloat16, against NumPy: every 256th or so in normal runs, all 2^32 with
+FERRY_LONG, in blocks that fit the caches, by two processes.
+
+usage: test_every_float.py LIBRARY TAP-FOLDER
+"""
+
+import ctypes
+import multiprocessing
+import os
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from tap import Tap  # noqa: E402
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+BLOCK = 1 << 17
+SATURATE, TRUNCATE = 1, 3
+STRIDE = 257  # odd, so that the last digits vary too
+
+
+def to_integer(source, dtype, policy):
+    wide = source.astype(np.float64)
+    (np.rint if policy == SATURATE else np.trunc)(wide, out=wide)
+    wide[np.isnan(source)] = 0
+    limits = np.iinfo(dtype)
+    return np.clip(wide, limits.min, limits.max, out=wide).astype(np.int32).astype(dtype, copy=False)
+
+
+def toward_zero(nearest, source, value):
+    """The bits of `nearest`, one less where its value is further from zero than the source's."""
+    return nearest - (np.abs(value) > np.abs(source)).astype(nearest.dtype)
+
+
+def to_half(source, policy):
+    nearest = source.astype(np.float16)
+    bits = nearest.view(np.uint16)
+    return bits if policy == SATURATE else toward_zero(bits, source, nearest.astype(np.float32))
+
+
+def to_bfloat16(source, policy):
+    """Two of them lie 2^16 bits apart; half way is a tie that the even one wins."""
+    halves = source.view(np.uint16)
+    rest, below = halves[0::2], halves[1::2]  # little-endian
+    if policy == TRUNCATE:
+        return below.copy()
+    return below + ((rest > 0x8000) | ((rest == 0x8000) & (below & 1 == 1)))
+
+
+TARGETS = {
+    "byte": (np and np.uint8, lambda x, policy: to_integer(x, np.uint8, policy), None),
+    "int": (np and np.int32, lambda x, policy: to_integer(x, np.int32, policy), None),
+    "half": (np and np.uint16, to_half, 0x7C00),
+    "bfloat16": (np and np.uint16, to_bfloat16, 0x7F80),
+}
+
+
+def check_block(library, name, source, policy):
+    dtype, expected, infinity = TARGETS[name]
+    target = np.empty(source.size, dtype=dtype)
+    function = getattr(library, f"ferry_convert_float_to_{name}")
+    status = function(ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(source.size),
+                      ctypes.c_int(policy))
+    if status != 0:
+        return f"status {status}"
+    with np.errstate(all="ignore"):
+        wanted = expected(source, policy)
+    if np.array_equal(target, wanted):
+        return None
+    same = target == wanted
+    if infinity is not None:
+        same |= np.isnan(source) & ((target & 0x7FFF) > infinity)  # all NaNs count as equal
+    if same.all():
+        return None
+    i = np.flatnonzero(~same)[0]
+    return f"policy {policy}: {source[i].view(np.uint32):#x} became {target[i]}, not {wanted[i]}"
+
+
+def check_range(work):
+    """One problem for each target, or none."""
+    path, first, blocks, stride = work
+    library = ctypes.CDLL(path)
+    problems = {}
+    steps = np.arange(BLOCK, dtype=np.uint64) * stride
+    for block in range(blocks):
+        source = (first + block * BLOCK * stride + steps).astype(np.uint32).view(np.float32)
+        for name in TARGETS:
+            for policy in (SATURATE, TRUNCATE):
+                problem = check_block(library, name, source, policy)
+                if problem:
+                    problems.setdefault(name, problem)
+    return problems
+
+
+def main():
+    tap = Tap()
+    if np is None:
+        tap.skip("every float", "no NumPy")
+        return tap.end()
+    stride = 1 if os.environ.get("FERRY_LONG") else STRIDE
+    blocks = 2 ** 32 // (BLOCK * stride)
+    parts = 64
+    each = blocks // parts
+    starts = range(0, blocks, each)
+    work = [(sys.argv[1], start * BLOCK * stride, min(each, blocks - start), stride) for start in starts]
+    with multiprocessing.Pool(2) as pool:
+        found = pool.map(check_range, work, chunksize=1)
+    for name in TARGETS:
+        tap.case(f"float to {name}", [problems[name] for problems in found if name in problems][:3])
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/fakecuda.h"
+
+/*
+ * The end of a process, of its threads, and of the driver. Each case runs in a process of its own, which is this program started again,
+ * so that its exit is a real one.
+ */
+
+#define COUNT 100000
+#define HANGS_AFTER_S 20
+
+static void
+must(const char *call, bool well)
+{
+    if (well)
+        return;
+    fprintf(stderr, "%s: %s\n", call, ferry_last_error());
+    _exit(2);
+}
+
+#define WORKS(call) must(#call, (call) == FERRY_OK)
+#define TRUE(condition) must(#condition, (condition))
+
+/* -- cases ----------------------------------------------------------------------------------------- */
+
+static ferry_context *context;
+static int source[COUNT];
+
+/* Helper threads, threads of the device and magazines are all in use. */
+static ferry_buffer *
+start_work(void)
+{
+    ferry_buffer *buffer;
+    ferry_pool *pool;
+    ferry_block *block;
+    WORKS(ferry_context_create(NULL, &context));
+    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
+    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+    for (int i = 0; i < 8; i++)
+        WORKS(ferry_buffer_copy_from_async(buffer, INT, 0, source, COUNT, ferry_context_stream(context, 1), NULL));
+    WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
+    WORKS(ferry_pool_take(pool, 4096, NULL, &block));
+    WORKS(ferry_pool_give(&block, NULL));
+    return buffer;
+}
+
+static void
+exit_without_destroy(void)
+{
+    (void)start_work();
+    exit(0);
+}
+
+static void *
+exit_from_here(void *argument)
+{
+    (void)argument;
+    exit(0);
+}
+
+static void
+exit_from_another_thread(void)
+{
+    pthread_t thread;
+    (void)start_work();
+    TRUE(pthread_create(&thread, NULL, exit_from_here, NULL) == 0);
+    pthread_join(thread, NULL);
+}
+
+static void
+destroy_at_exit(void)
+{
+    ferry_context_destroy(&context);
+}
+
+static void
+destroy_in_an_exit_handler(void)
+{
+    atexit(destroy_at_exit);
+    ferry_buffer *buffer = start_work();
+    ferry_buffer_destroy(&buffer);
+    exit(0);
+}
+
+/* A thread ends with magazines of a pool, before and after the pool does. */
+struct holder {
+    ferry_pool *pool;
+    atomic_int step; /* 1: has blocks in its magazines; 2: may end */
+};
+
+static void *
+hold_magazines(void *argument)
+{
+    struct holder *holder = argument;
+    ferry_block *blocks[20];
+    for (int i = 0; i < 20; i++)
+        WORKS(ferry_pool_take(holder->pool, 3000, NULL, &blocks[i]));
+    for (int i = 0; i < 20; i++)
+        WORKS(ferry_pool_give(&blocks[i], NULL));
+    atomic_store(&holder->step, 1);
+    while (atomic_load(&holder->step) != 2)
+        ferryi_sleep_ns(100000);
+    return NULL;
+}
+
+static void
+run_holder(bool pool_goes_first)
+{
+    struct holder holder = {0};
+    pthread_t thread;
+    ferry_pool_stats stats;
+    WORKS(ferry_context_create(NULL, &context));
+    WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &holder.pool));
+    TRUE(pthread_create(&thread, NULL, hold_magazines, &holder) == 0);
+    while (atomic_load(&holder.step) != 1)
+        ferryi_sleep_ns(100000);
+    if (pool_goes_first)
+        ferry_context_destroy(&context);
+    atomic_store(&holder.step, 2);
+    TRUE(pthread_join(thread, NULL) == 0);
+    if (pool_goes_first)
+        return;
+    WORKS(ferry_pool_trim(holder.pool, 0));
+    WORKS(ferry_pool_statistics(holder.pool, &stats));
+    TRUE(stats.cached_bytes == 0 && stats.live_bytes == 0);
+    ferry_context_destroy(&context);
+}
+
+static void
+thread_ends_with_magazines(void)
+{
+    for (int i = 0; i < 50; i++) {
+        run_holder(false);
+        run_holder(true);
+    }
+}
+
+/* CUDA's driver goes in its own exit handlers; from then on every call says so. */
+static void
+driver_is_gone(void)
+{
+    static const char *const calls[] = {
+        "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuEventDestroy_v2", "cuEventSynchronize", "cuEventRecord",
+        "cuEventQuery", "cuCtxSynchronize", "cuDevicePrimaryCtxRelease_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuCtxPushCurrent_v2"};
+    const char *library = getenv("FERRY_CUDA_LIBRARY");
+    struct fakecuda fake;
+    int back[4];
+    if (strcmp(getenv("FERRY_DEVICE"), "cuda") != 0)
+        exit(77);
+    TRUE(library && fakecuda_find(library, &fake));
+    for (size_t i = 0; i < LENGTH(calls); i++) {
+        ferry_buffer *buffer = start_work();
+        WORKS(ferry_buffer_wait_idle(buffer, 1));
+        /* CUDA_ERROR_DEINITIALIZED, for ever: its context is over. */
+        fake.fakecuda_fail_next(calls[i], 4, 1);
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4);
+        TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST || status == FERRY_ERROR_DEVICE);
+        ferry_buffer_destroy(&buffer);
+        ferry_context_destroy(&context);
+        fake.fakecuda_fail_none();
+    }
+}
+
+static const struct ending {
+    const char *name;
+    void (*run)(void);
+} endings[] = {
+    {"exit_without_destroy", exit_without_destroy},
+    {"exit_from_another_thread", exit_from_another_thread},
+    {"destroy_in_an_exit_handler", destroy_in_an_exit_handler},
+    {"thread_ends_with_magazines", thread_ends_with_magazines},
+    {"driver_is_gone", driver_is_gone},
+};
+
+/* -- as tests -------------------------------------------------------------------------------------- */
+
+static void
+test_ending(void **state)
+{
+    const struct ending *ending = *state;
+    for (int round = 0; round < 4; round++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(HANGS_AFTER_S); /* which outlives exec */
+            execl("/proc/self/exe", "test_edges_exit", ending->name, (char *)NULL);
+            _exit(3);
+        }
+        int how = 0;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFEXITED(how));
+        if (WEXITSTATUS(how) == 77)
+            skip();
+        assert_int_equal(WEXITSTATUS(how), 0);
+    }
+}
+
+int
+main(int count, char **arguments)
+{
+    struct CMUnitTest tests[LENGTH(endings)];
+    for (size_t i = 0; i < LENGTH(endings); i++) {
+        if (count == 2 && strcmp(arguments[1], endings[i].name) == 0) {
+            endings[i].run();
+            return 0;
+        }
+        tests[i] = (struct CMUnitTest){endings[i].name, test_ending, NULL, NULL, (void *)(uintptr_t)&endings[i]};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

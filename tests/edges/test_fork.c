@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/sanitizer.h"
+
+/*
+ * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may let go of it; and may make contexts of its own.
+ * The parent, and its other threads, notice nothing.
+ */
+
+#define COUNT 4096
+#define HANGS_AFTER_S 20
+
+/* Sanitizers would refuse threads of a forked child. */
+const char *__tsan_default_options(void);
+const char *
+__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
+/* The thread sanitizer cannot follow threads that a child starts. */
+#define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
+/* Nor does the address sanitizer keep its allocator whole for the child of a process whose other threads allocate at that moment. */
+#define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
+
+/* What the parent has at the moment of the fork. */
+struct things {
+    ferry_buffer *buffer, *view, *other;
+    ferry_stream *stream;
+    ferry_event *event;
+    ferry_kernel *kernel;
+    ferry_batch *batch;
+    ferry_pool *pool;
+    ferry_block *block;
+    ferry_scope scope; /* open for a READ */
+};
+
+/* -- in the child: no checks of the test framework, which would jump into the parent's tests ------- */
+
+static void
+complain(const char *call, ferry_status status)
+{
+    fprintf(stderr, "in the child: %s gave %s: %s\n", call, ferry_status_name(status), ferry_last_error());
+    _exit(1);
+}
+
+static void
+must_refuse(const char *call, ferry_status status)
+{
+    if (status != FERRY_ERROR_INVALID_STATE || !strstr(ferry_last_error(), "forked"))
+        complain(call, status);
+}
+
+static void
+must_work(const char *call, ferry_status status)
+{
+    if (status != FERRY_OK)
+        complain(call, status);
+}
+
+#define REFUSED(call) (support_clear_error(), must_refuse(#call, (call)))
+#define WORKS(call) must_work(#call, (call))
+#define TRUE(condition) ((condition) ? (void)0 : complain(#condition, FERRY_OK))
+
+static ferry_status
+nothing(const ferry_call *call, void *user)
+{
+    (void)call;
+    (void)user;
+    return FERRY_OK;
+}
+
+static const ferry_parameter one_array[1] = {{NULL, FERRY_UPDATE}};
+
+static ferry_kernel_source
+kernel_source(ferry_parameter *parameter)
+{
+    *parameter = one_array[0];
+    parameter->element = INT;
+    return (ferry_kernel_source){.name = "nothing", .host_body = nothing, .parameters = parameter, .parameter_count = 1};
+}
+
+static void
+ask_buffers(ferry_context *context, struct things *t)
+{
+    int values[4] = {0};
+    void *pointer;
+    ferry_scope scope;
+    ferry_buffer *made;
+    ferry_event *event;
+    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(t->buffer, INT, 0, 4), FERRY_READ);
+    REFUSED(ferry_buffer_create(context, INT, 4, NULL, &made));
+    REFUSED(ferry_buffer_create_from(context, INT, values, 4, NULL, &made));
+    REFUSED(ferry_buffer_wrap_host(context, INT, values, 4, NULL, &made));
+    REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
+    REFUSED(ferry_buffer_view_of(t->buffer, FLOAT, 0, 4, &made));
+    REFUSED(ferry_buffer_resize(t->buffer, 8));
+    for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+        REFUSED(ferry_buffer_open_host(t->buffer, INT, (ferry_access)access, 0, 4, &scope, &pointer));
+        REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, t->stream, 0, 4, &scope, &pointer));
+        REFUSED(ferry_buffer_open_host(t->view, INT, (ferry_access)access, 0, 4, &scope, &pointer));
+        REFUSED(ferry_buffer_wait_free(t->buffer, (ferry_access)access, 1000));
+    }
+    REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 0, NULL));
+    REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 1, t->stream));
+    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4));
+    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4));
+    REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4));
+    REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values));
+    REFUSED(ferry_buffer_copy_from_async(t->buffer, INT, 0, values, 4, t->stream, &event));
+    REFUSED(ferry_buffer_copy_to_async(t->buffer, INT, 0, values, 4, t->stream, &event));
+    REFUSED(ferry_buffer_copy_async(t->buffer, INT, 0, t->other, 0, 4, t->stream, &event));
+    REFUSED(ferry_buffer_fill_async(t->buffer, INT, 0, 4, values, t->stream, &event));
+    REFUSED(ferry_buffer_prefetch(t->buffer, 1, t->stream));
+    REFUSED(ferry_buffer_sync_to(t->buffer, 0, 4, 0));
+    REFUSED(ferry_buffer_mark_dirty(t->buffer, 0, 4, 0, NULL));
+    REFUSED(ferry_buffer_invalidate(t->buffer, 0, 4, 0));
+    REFUSED(ferry_buffer_discard(t->buffer, 0, 4));
+    REFUSED(ferry_buffer_evict(t->buffer, 0));
+    REFUSED(ferry_buffer_reserve(t->buffer, 1));
+    REFUSED(ferry_buffer_wait_idle(t->buffer, 1));
+    REFUSED(ferry_buffer_pin(t->buffer, 0, &pointer));
+    REFUSED(ferry_buffer_unpin(t->buffer, 0));
+    REFUSED(ferry_buffer_advise(t->buffer, (ferry_advice)1, 0));
+    TRUE(ferry_buffer_state(t->buffer) == FERRY_STATE_UNINITIALIZED);
+    TRUE(!ferry_buffer_is_current(t->buffer, 0));
+    TRUE(!ferry_buffer_is_pinned(t->buffer));
+    TRUE(ferry_buffer_count(t->buffer) == COUNT);
+}
+
+static void
+ask_others(ferry_context *context, struct things *t)
+{
+    ferry_place_info place;
+    ferry_memory_info memory;
+    ferry_transfer_stats transfers;
+    ferry_pool_stats stats;
+    ferry_stream *stream;
+    ferry_event *event;
+    ferry_pool *pool;
+    ferry_block *block;
+    ferry_buffer *found;
+    ferry_kernel *kernel;
+    ferry_batch *batch;
+    ferry_parameter parameter;
+    ferry_kernel_source source = kernel_source(&parameter);
+    ferry_argument argument = ferry_buffer_argument(t->buffer, INT, 0, 4);
+    bool done;
+    REFUSED(ferry_context_place_info(context, 1, &place));
+    REFUSED(ferry_context_memory_info(context, 1, &memory));
+    REFUSED(ferry_context_transfer_stats(context, &transfers));
+    REFUSED(ferry_context_register_host(context, t, sizeof(*t)));
+    REFUSED(ferry_context_unregister_host(context, t));
+    REFUSED(ferry_context_find(context, "kept", &found));
+    REFUSED(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
+    REFUSED(ferry_stream_create(context, 1, &stream));
+    REFUSED(ferry_stream_wrap(context, 1, t, &stream));
+    REFUSED(ferry_stream_flush(t->stream));
+    REFUSED(ferry_stream_synchronize(t->stream));
+    REFUSED(ferry_stream_record(t->stream, &event));
+    REFUSED(ferry_stream_wait_event(t->stream, t->event));
+    REFUSED(ferry_event_synchronize(t->event));
+    REFUSED(ferry_event_query(t->event, &done));
+    REFUSED(ferry_kernel_create(context, &source, &kernel));
+    REFUSED(ferry_kernel_launch(t->kernel, t->stream, ferry_grid_for(1, 1), &argument, 1));
+    REFUSED(ferry_batch_create(context, &batch));
+    REFUSED(ferry_batch_copy(t->batch, t->buffer, INT, 0, t->other, 0, 4));
+    REFUSED(ferry_batch_submit(t->batch));
+    REFUSED(ferry_pool_take(t->pool, 4096, NULL, &block));
+    REFUSED(ferry_pool_take(t->pool, 4096, t->stream, &block));
+    REFUSED(ferry_pool_give(&t->block, NULL));
+    REFUSED(ferry_pool_statistics(t->pool, &stats));
+    REFUSED(ferry_pool_trim(t->pool, 0));
+    REFUSED(ferry_pool_trim_older(t->pool, 0));
+    REFUSED(ferry_pool_compact(t->pool, NULL));
+    REFUSED(ferry_pool_configure(t->pool, NULL));
+    REFUSED(ferry_pool_on_shortage(t->pool, NULL, NULL));
+    REFUSED(ferry_block_label(t->block, "label"));
+}
+
+static void
+let_go(ferry_context **context, struct things *t)
+{
+    WORKS(ferry_scope_close(&t->scope));
+    ferry_batch_destroy(&t->batch);
+    ferry_kernel_destroy(&t->kernel);
+    ferry_event_destroy(&t->event);
+    ferry_stream_destroy(&t->stream);
+    ferry_buffer_destroy(&t->view);
+    ferry_buffer_destroy(&t->buffer);
+    ferry_buffer_destroy(&t->other);
+    ferry_context_destroy(context);
+    TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel && !t->batch);
+}
+
+/* The child's own: on the host, and on a device with threads. */
+static void
+begin_anew(const char *devices)
+{
+    ferry_context_options options = {.devices = devices};
+    ferry_context *context;
+    ferry_buffer *buffer;
+    ferry_pool *pool;
+    ferry_block *block;
+    int values[64], back[64] = {0};
+    for (int i = 0; i < 64; i++)
+        values[i] = 3 * i;
+    WORKS(ferry_context_create(&options, &context));
+    WORKS(ferry_buffer_create_from(context, INT, values, 64, NULL, &buffer));
+    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+    WORKS(ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, back, 64));
+    TRUE(memcmp(values, back, sizeof(back)) == 0);
+    WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
+    WORKS(ferry_pool_take(pool, 4096, NULL, &block));
+    WORKS(ferry_pool_give(&block, NULL));
+    WORKS(ferry_pool_trim(pool, 0));
+    ferry_buffer_destroy(&buffer);
+    ferry_context_destroy(&context);
+}
+
+static void
+be_the_child(ferry_context *context, struct things *t)
+{
+    alarm(HANGS_AFTER_S);
+    ask_buffers(context, t);
+    ask_others(context, t);
+    let_go(&context, t);
+    begin_anew("host");
+    if (!THREADS_ARE_WATCHED)
+        begin_anew("emulated");
+    _exit(0);
+}
+
+/* -- in the parent --------------------------------------------------------------------------------- */
+
+static void
+make_things(fixture *f, struct things *t)
+{
+    ferry_buffer_options named = {.name = "kept"};
+    ferry_parameter parameter;
+    ferry_kernel_source source = kernel_source(&parameter);
+    void *pointer;
+    memset(t, 0, sizeof(*t));
+    OK(ferry_buffer_create(f->context, INT, COUNT, &named, &t->buffer));
+    write_counting(f, t->buffer, 1, 0, COUNT, 7);
+    t->other = make_counting(f, COUNT, 1);
+    OK(ferry_buffer_view(t->buffer, INT, 0, 16, &t->view));
+    OK(ferry_stream_create(f->context, 1, &t->stream));
+    OK(ferry_kernel_create(f->context, &source, &t->kernel));
+    OK(ferry_batch_create(f->context, &t->batch));
+    OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_DEFAULT, &t->pool));
+    OK(ferry_pool_take(t->pool, 4096, NULL, &t->block));
+    OK(ferry_buffer_open_host(t->other, INT, FERRY_READ, 0, 8, &t->scope, &pointer));
+    OK(ferry_stream_record(t->stream, &t->event));
+}
+
+static void
+let_things_go(struct things *t)
+{
+    OK(ferry_scope_close(&t->scope));
+    OK(ferry_pool_give(&t->block, NULL));
+    ferry_batch_destroy(&t->batch);
+    ferry_kernel_destroy(&t->kernel);
+    ferry_event_destroy(&t->event);
+    ferry_stream_destroy(&t->stream);
+    ferry_buffer_destroy(&t->view);
+    ferry_buffer_destroy(&t->buffer);
+    ferry_buffer_destroy(&t->other);
+}
+
+static void
+fork_once(ferry_context *context, struct things *t)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        be_the_child(context, t);
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+}
+
+static void
+test_child_is_refused_everything_and_parent_goes_on(void **state)
+{
+    fixture *f = *state;
+    struct things t;
+    make_things(f, &t);
+    for (int i = 0; i < 3; i++) {
+        fork_once(f->context, &t);
+        expect_counting(f, t.buffer, 0, 0, COUNT, 7 + i);
+        add_to(f, t.buffer, 1, 0, COUNT, 1);
+        expect_counting(f, t.other, 0, 0, COUNT, 1);
+    }
+    let_things_go(&t);
+}
+
+struct busy {
+    ferry_context *context;
+    int places;
+    atomic_bool stop;
+    _Atomic unsigned rounds, wrong;
+};
+
+static ferry_status
+one_round(struct busy *busy, int *values, size_t count)
+{
+    ferry_buffer *buffer = NULL;
+    ferry_event *event = NULL;
+    ferry_status status;
+    FERRY_TRY(status, out, ferry_buffer_create_from(busy->context, INT, values, count, NULL, &buffer));
+    FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places));
+    FERRY_TRY(status, out, ferry_buffer_copy_from_async(buffer, INT, 0, values, count, ferry_context_stream(busy->context, 1), &event));
+    FERRY_TRY(status, out, ferry_event_synchronize(event));
+    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, values, count));
+out:
+    ferry_event_destroy(&event);
+    ferry_buffer_destroy(&buffer);
+    return status;
+}
+
+static void *
+keep_busy(void *argument)
+{
+    struct busy *busy = argument;
+    enum { VALUES = 200000 };
+    int *values = calloc(VALUES, sizeof(*values));
+    unsigned round = 0;
+    for (; values && !atomic_load(&busy->stop); round++) {
+        if (one_round(busy, values, round % 4 ? 100 : VALUES) != FERRY_OK || values[7] != 0)
+            atomic_fetch_add(&busy->wrong, 1);
+        atomic_fetch_add(&busy->rounds, 1);
+    }
+    free(values);
+    return NULL;
+}
+
+static void
+test_forks_in_the_midst_of_work(void **state)
+{
+    fixture *f = *state;
+    struct things t;
+    struct busy busy = {.context = f->context, .places = f->places};
+    pthread_t threads[2];
+    if (THREADS_ARE_WATCHED || ALLOCATOR_MAY_HANG)
+        skip();
+    make_things(f, &t);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_busy, &busy), 0);
+    for (int i = 0; i < (getenv("FERRY_LONG") ? 500 : 15); i++)
+        fork_once(f->context, &t);
+    unsigned rounds = atomic_load(&busy.rounds);
+    for (int i = 0; i < 2000 && atomic_load(&busy.rounds) < rounds + 4; i++)
+        ferryi_sleep_ns(5000000);
+    assert_true(atomic_load(&busy.rounds) >= rounds + 4);
+    atomic_store(&busy.stop, true);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&busy.wrong), 0);
+    expect_counting(f, t.buffer, 0, 0, COUNT, 7);
+    let_things_go(&t);
+}
+
+static void
+test_shared_context_of_the_parent_is_not_the_childs(void **state)
+{
+    fixture *f = *state;
+    ferry_context *shared, *again;
+    (void)f;
+    if (THREADS_ARE_WATCHED)
+        skip();
+    OK(ferry_context_shared(&shared));
+    bool cuda = strncmp(getenv("FERRY_DEVICE"), "cuda", 4) == 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(HANGS_AFTER_S);
+        ferry_place_info info;
+        REFUSED(ferry_context_place_info(shared, 1, &info));
+        ferry_status status = ferry_context_shared(&again);
+        if (cuda) /* which may not be used in a child */
+            TRUE(status == FERRY_ERROR_NO_DEVICE && strstr(ferry_last_error(), "forked"));
+        else
+            WORKS(status);
+        ferry_context_destroy(&shared);
+        if (!cuda)
+            ferry_context_destroy(&again);
+        _exit(0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    OK(ferry_context_shared(&again));
+    assert_ptr_equal(again, shared);
+    ferry_context_destroy(&again);
+    ferry_context_destroy(&shared);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_child_is_refused_everything_and_parent_goes_on),
+        TEST(test_forks_in_the_midst_of_work),
+        TEST(test_shared_context_of_the_parent_is_not_the_childs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/buffer/support.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "src/base/sanitizer.h"
+
+/* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full one, which FERRY_LONG=1 asks for. */
+
+#define IDLE_BYTES 256 /* of heap for one idle buffer in a context with one device */
+#define COPY_BYTES 48  /* more, for each further device */
+
+static bool
+is_long(void)
+{
+    const char *value = getenv("FERRY_LONG");
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+/* Pages of this process in memory, as bytes. */
+static size_t
+resident(void)
+{
+    long total = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &total, &pages), 2);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void
+test_a_million_buffers(void **state)
+{
+    fixture *f = *state;
+    size_t count = is_long() ? 1000000 : 50000;
+    ferry_buffer **buffers = calloc(count, sizeof(ferry_buffer *));
+    assert_non_null(buffers);
+    memset(buffers, 0, count * sizeof(*buffers));
+    struct mallinfo2 heap = mallinfo2();
+    size_t before = heap.uordblks, seen = resident();
+    for (size_t i = 0; i < count; i++)
+        OK(ferry_buffer_create(f->context, INT, 64, NULL, &buffers[i]));
+    size_t each = (mallinfo2().uordblks - before) / count;
+    print_message("# %zu idle buffers: %zu bytes of heap and %zu of resident memory for each\n", count, each, (resident() - seen) / count);
+#if !FERRYI_SANITIZED_MALLOC
+    assert_true(each <= IDLE_BYTES + COPY_BYTES * (size_t)(f->places - 1));
+#endif
+    for (size_t i = 0; i < count; i += 97)
+        write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
+    for (size_t i = 0; i < count; i += 97)
+        expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
+    /* From both ends and the middle: no order of destruction is slow. */
+    for (size_t i = 0; i < count; i += 2)
+        ferry_buffer_destroy(&buffers[i]);
+    for (size_t i = count; i-- > 0;)
+        ferry_buffer_destroy(&buffers[i]);
+    free(buffers);
+}
+
+static void
+test_a_hundred_thousand_segments(void **state)
+{
+    fixture *f = *state;
+    size_t segments = is_long() ? 100000 : 10000, count = segments;
+    ferry_buffer *buffer = make_counting(f, count, 0);
+    touch(f, buffer, 1, FERRY_READ, 0, count);
+    /* Every other element is newer on the host. */
+    uint64_t began = ferryi_now_ns();
+    for (size_t i = 0; i < count; i += 2)
+        write_counting(f, buffer, 0, i, 1, 1000000);
+    uint64_t took = ferryi_now_ns() - began;
+    began = ferryi_now_ns();
+    if (!f->coherent)
+        STATE(buffer, HOST_DIRTY);
+    ferry_transfer_stats before = moved(f);
+    ferry_scope scope;
+    const int *values = open_at(f, buffer, 1, FERRY_READ, 0, count, &scope);
+    assert_non_null(values);
+    OK(ferry_scope_close(&scope));
+    ferry_transfer_stats after = moved(f);
+    if (!f->coherent)
+        assert_true(crossing(&after) - crossing(&before) >= count / 2 * sizeof(int));
+    print_message("# %zu segments: %llu ns for each write that made one, %llu ms to bring them all\n", segments,
+                  (unsigned long long)(took / (count / 2)), (unsigned long long)((ferryi_now_ns() - began) / 1000000));
+    int *back = malloc(count * sizeof(*back));
+    assert_non_null(back);
+    OK(ferry_buffer_invalidate(buffer, 0, count, 0));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, back, count));
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(back[i], (int)i + (i % 2 ? 0 : 1000000));
+    free(back);
+    ferry_buffer_destroy(&buffer);
+}
+
+/* A context that was used a little. */
+static void
+use_context(void)
+{
+    ferry_context *context;
+    ferry_buffer *buffer;
+    ferry_stream *stream;
+    int values[256] = {0};
+    OK(ferry_context_create(NULL, &context));
+    OK(ferry_stream_create(context, 1, &stream));
+    OK(ferry_buffer_create_from(context, INT, values, LENGTH(values), NULL, &buffer));
+    OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+    OK(ferry_buffer_copy_from_async(buffer, INT, 0, values, LENGTH(values), stream, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values)));
+    ferry_buffer_destroy(&buffer);
+    ferry_stream_destroy(&stream);
+    ferry_context_destroy(&context);
+}
+
+static void
+test_ten_thousand_contexts(void **state)
+{
+    (void)state;
+    bool cuda = strcmp(getenv("FERRY_DEVICE"), "cuda") == 0;
+    int count = cuda ? 1000 : 10000;
+    if (!is_long())
+        count /= 20;
+    const char *shorter = getenv("FERRY_EDGES_CONTEXTS"); /* under valgrind */
+    if (shorter)
+        count = atoi(shorter);
+    int warm = count / 5;
+    for (int i = 0; i < warm; i++)
+        use_context();
+    malloc_trim(0);
+    size_t resident_before = resident(), heap_before = mallinfo2().uordblks;
+    for (int i = warm; i < count; i++)
+        use_context();
+    malloc_trim(0);
+    size_t heap = mallinfo2().uordblks, pages = resident();
+    size_t grown = heap > heap_before ? heap - heap_before : 0;
+    size_t rose = pages > resident_before ? pages - resident_before : 0;
+    print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n", count - warm, grown, rose);
+#if !FERRYI_SANITIZED_MALLOC
+    /* Less than 16 bytes for each: none of them keeps a single allocation. */
+    assert_true(grown <= (size_t)(count - warm) * 16 + 4096);
+    assert_true(rose <= (size_t)4 << 20);
+#endif
+}
+
+int
+main(void)
+{
+    setenv("FERRY_DEBUG", "0", 1); /* a checked run keeps what was freed for a while */
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_million_buffers),
+        TEST(test_a_hundred_thousand_segments),
+        cmocka_unit_test(test_ten_thousand_contexts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Where there is no libFuzzer: every file of a corpus once, and each cut short at every length up to a bound. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/fuzz/fuzz.h"
+
+enum { BYTES_MAX = 65536, CUTS = 64 };
+
+static int
+play_file(const char *folder, const char *name)
+{
+    static unsigned char bytes[BYTES_MAX];
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return 0;
+    size_t count = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    for (size_t cut = 0; cut <= CUTS; cut++) {
+        /* A copy of its own, so that a checker of memory sees its end. */
+        size_t length = count - count * cut / CUTS;
+        unsigned char *copy = malloc(length + 1);
+        if (!copy)
+            return 0;
+        for (size_t i = 0; i < length; i++)
+            copy[i] = bytes[i];
+        LLVMFuzzerTestOneInput(copy, length);
+        free(copy);
+    }
+    return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    int count = 0;
+    DIR *folder = argc == 2 ? opendir(argv[1]) : NULL;
+    if (!folder) {
+        fprintf(stderr, "usage: %s CORPUS\n", argv[0]);
+        return 2;
+    }
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            count += play_file(argv[1], entry->d_name);
+    closedir(folder);
+    printf("%d files of %s\n", count, argv[1]);
+    return count == 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Environment variables of hostile parents: FERRY_DEVICE, FERRY_ALLOCATION_LOG, FERRY_CUDA_LIBRARY, FERRY_NVRTC_LIBRARY, one a line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/ferry.h>
+#include <ferry/int.h>
+
+#include "tests/fuzz/fuzz.h"
+
+enum { VARIABLES = 4, LINE_MAX_BYTES = 6000 };
+
+/* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist, or of no file at all. */
+static void
+set_line(int which, const char *text)
+{
+    static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY"};
+    char value[LINE_MAX_BYTES + 64];
+    snprintf(value, sizeof(value), "%s%s", which == 0 ? "" : "/nonexistent/ferry/", text);
+    if (*text)
+        setenv(names[which], value, 1);
+    else
+        unsetenv(names[which]);
+}
+
+static void
+use_context(ferry_context *context)
+{
+    ferry_buffer *buffer = NULL;
+    int values[10] = {1, 2, 3};
+    if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
+        abort();
+    ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10);
+    /* A log that cannot be written is an error of the first pool. */
+    if (status != FERRY_OK && status != FERRY_ERROR_IO)
+        abort();
+    ferry_buffer_destroy(&buffer);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    char lines[LINE_MAX_BYTES + 1];
+    size_t length = count < LINE_MAX_BYTES ? count : LINE_MAX_BYTES;
+    if (length > 0)
+        memcpy(lines, bytes, length);
+    lines[length] = 0;
+    char *at = lines;
+    for (int i = 0; i < VARIABLES; i++) {
+        char *line = at ? strsep(&at, "\n") : "";
+        set_line(i, line);
+    }
+    ferry_context *context = NULL;
+    ferry_status status = ferry_context_create(NULL, &context);
+    if (status == FERRY_OK)
+        use_context(context);
+    else if (strlen(ferry_last_error()) < 10 || context)
+        abort();
+    ferry_context_destroy(&context);
+    ferry_kernel_source source = {.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"};
+    (void)!ferry_kernel_check(&source, 0);
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conversions on a GPU against the host's: every pair, policy and search. Needs a real GPU; over fakecuda, where kernels
+ * are their own source run as C, the test itself is tested.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ferry/ferry.h>
+
+#include "src/context.h"
+#include "src/convert/kernels.h"
+#include "tests/support/convert_kernels.h"
+#include "tests/support/convert_values.h"
+
+enum { COUNT = 1 << 18, WIDEST = 16 };
+
+#define OK(call) assert_ok((call), #call)
+
+static void
+assert_ok(ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+static ferry_context *context;
+static ferryi_device *device;
+static void *stream;
+static unsigned char *source, *wanted, *got;       /* pinned, but for `wanted` */
+static unsigned char *device_source, *device_target;
+
+static void
+upload(void *target, const void *from, size_t bytes)
+{
+    OK(device->ops->copy_upload(device, target, from, bytes, stream));
+}
+
+static void
+download(void *target, const void *from, size_t bytes)
+{
+    OK(device->ops->copy_download(device, target, from, bytes, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+}
+
+static void
+check_run(const ferry_conversion *conversion, ferry_convert_policy policy, ferryi_convert_loop *loop, size_t first, size_t count)
+{
+    const ferry_element *from = conversion->from, *to = conversion->to;
+    loop(wanted, source + first * from->bytes, count);
+    memset(got, 0x55, (count + 1) * to->bytes);
+    upload(device_target, got, (count + 1) * to->bytes);
+    OK(ferryi_converter_run(context->converters[1], conversion, policy, device_target, device_source + first * from->bytes, count, stream));
+    download(got, device_target, (count + 1) * to->bytes);
+    for (size_t i = 0; i < count; i++)
+        if (!convert_values_same(to, wanted + i * to->bytes, got + i * to->bytes))
+            fail_msg("%s to %s, policy %d: element %zu of %zu differs", from->name, to->name, (int)policy, i, count);
+    for (size_t i = 0; i < to->bytes; i++)
+        assert_int_equal(got[count * to->bytes + i], 0x55);
+}
+
+static void
+check_search(const ferry_conversion *conversion, ferryi_convert_search *search, size_t begin, size_t count)
+{
+    const size_t bytes = conversion->from->bytes;
+    size_t expected = search(source + begin * bytes, count);
+    uint64_t first = UINT64_MAX;
+    memcpy(got, &first, sizeof(first));
+    upload(device_target, got, sizeof(first));
+    OK(ferryi_converter_search(context->converters[1], conversion, device_source + begin * bytes, count, (uint64_t *)(void *)device_target,
+                               stream));
+    download(got, device_target, sizeof(first));
+    memcpy(&first, got, sizeof(first));
+    assert_int_equal(first, expected == count ? UINT64_MAX : expected);
+}
+
+static void
+check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kernel *kernel, size_t count)
+{
+    check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 0, count);
+    check_run(conversion, FERRY_CONVERT_TRUNCATE, kernel->toward_zero, 0, count);
+    check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 1, count < 301 ? count - 1 : 301); /* begins between vectors */
+    for (size_t begin = 0; kernel->first_unfit && begin < count; begin += 1 + count / 5)
+        check_search(conversion, kernel->first_unfit, begin, count - begin);
+}
+
+/* Bit-identical to the host, for every pair that there is. */
+static void
+test_same_as_host(void **state)
+{
+    (void)state;
+    for (size_t from = 0; from < ferryi_number_count; from++) {
+        const ferry_element *element = convert_numbers[from].element();
+        size_t count = convert_values_fill(element, source, COUNT);
+        upload(device_source, source, count * element->bytes);
+        for (size_t to = 0; to < ferryi_number_count; to++) {
+            const ferry_conversion conversion = {element, convert_numbers[to].element(), NULL};
+            const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion.from, conversion.to);
+            if (!kernel)
+                continue;
+            assert_true(ferryi_converter_can(context->converters[1], conversion.from, conversion.to));
+            check_pair(&conversion, kernel, count);
+        }
+    }
+}
+
+static int
+start(void **state)
+{
+    const ferry_context_options options = {.devices = "cuda"};
+    const size_t bytes = ((size_t)COUNT + 1) * WIDEST;
+    (void)state;
+    convert_kernels_register();
+    OK(ferry_context_create(&options, &context));
+    device = context->devices[1];
+    wanted = malloc(bytes);
+    assert_non_null(wanted);
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, bytes, (void **)&source));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, bytes, (void **)&got));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, bytes, (void **)&device_source));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, bytes, (void **)&device_target));
+    return 0;
+}
+
+static int
+finish(void **state)
+{
+    (void)state;
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, device_target));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, device_source));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, got));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, source));
+    OK(device->ops->stream_destroy(device, stream));
+    free(wanted);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_host)};
+    ferry_context *probe = NULL;
+    const ferry_context_options options = {.devices = "cuda"};
+    if (ferry_context_create(&options, &probe) != FERRY_OK) {
+        printf("1..0 # SKIP %s\n", ferry_last_error());
+        return 77;
+    }
+    ferry_context_destroy(&probe);
+    return cmocka_run_group_tests(tests, start, finish);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* What every element must be, what a call may answer, and the history written down. */
+#include "tests/histories/history.h"
+
+#include "tests/support/fault.h"
+#include "tests/support/short_memory.h"
+
+struct history_counts history_counts;
+
+void
+went_wrong(const struct player *p, const char *format, ...)
+{
+    va_list arguments;
+    fflush(stdout);
+    fprintf(stderr, "player %u, step %zu, %s: ", p->number, p->step, p->name ? p->name : "none");
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n");
+    fflush(stderr);
+    abort();
+}
+
+void
+must(struct player *p, ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        went_wrong(p, "%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+/* -- the script ------------------------------------------------------------------------------------ */
+
+void
+say(struct player *p, const char *format, ...)
+{
+    va_list arguments;
+    if (!p->script)
+        return;
+    fputs("    ", p->script);
+    va_start(arguments, format);
+    vfprintf(p->script, format, arguments);
+    va_end(arguments);
+    fputc('\n', p->script);
+    /* The call that is said may be the process's last. */
+    fflush(p->script);
+}
+
+/* A run of equal values, or of values that count. */
+static size_t
+run_length(const int32_t *values, size_t count, int *out_step)
+{
+    size_t length = 1;
+    *out_step = count > 1 && values[1] == values[0] + 1;
+    while (length < count && values[length] == values[0] + *out_step * (int)length)
+        length++;
+    return length;
+}
+
+void
+say_want(struct player *p, const char *memory, const struct target *target)
+{
+    say_values(p, "want", memory, &target->subject->expected[target->begin], target->count);
+}
+
+void
+say_values(struct player *p, const char *what, const char *memory, const int32_t *values, size_t count)
+{
+    if (!p->script)
+        return;
+    fprintf(p->script, "    %s(%s, %zu, (struct run[]){", what, memory, count);
+    for (size_t i = 0; i < count;) {
+        int step;
+        size_t length = run_length(values + i, count - i, &step);
+        fprintf(p->script, "{%zu, %d, %d}, ", length, (int)values[i], step);
+        i += length;
+    }
+    fprintf(p->script, "{0, 0, 0}});\n");
+    fflush(p->script);
+}
+
+void
+say_outcome(struct player *p, const struct target *target)
+{
+    char range[64];
+    snprintf(range, sizeof(range), "%s, %zu", target->name, target->offset);
+    say_values(p, "be", range, &target->subject->expected[target->begin], target->count);
+}
+
+/* -- values ---------------------------------------------------------------------------------------- */
+
+void
+set_counting(int32_t *target, size_t count, int32_t first)
+{
+    for (size_t i = 0; i < count; i++)
+        target[i] = first + (int32_t)i;
+}
+
+void
+set_constant(int32_t *target, size_t count, int32_t value)
+{
+    for (size_t i = 0; i < count; i++)
+        target[i] = value;
+}
+
+int32_t
+fresh(struct player *p, size_t count)
+{
+    int32_t first = p->next_value;
+    p->next_value += (int32_t)count + 1;
+    return first;
+}
+
+void
+expect_range(struct player *p, const struct target *target, const int32_t *values)
+{
+    const int32_t *expected = &target->subject->expected[target->begin];
+    for (size_t i = 0; i < target->count; i++)
+        if (values[i] != expected[i])
+            went_wrong(p, "element %zu of %s is %d instead of %d", target->offset + i, target->name, (int)values[i],
+                       (int)expected[i]);
+}
+
+static struct target
+whole(struct player *p, struct subject *subject)
+{
+    struct target t = {.subject = subject, .handle = subject->handle};
+    size_t end;
+    own_region(p, subject, &t.begin, &end);
+    t.offset = t.begin;
+    t.count = end - t.begin;
+    snprintf(t.name, sizeof(t.name), "b[%d]", (int)(subject - p->world->subjects));
+    return t;
+}
+
+void
+expect_subject(struct player *p, struct subject *subject)
+{
+    struct target t = whole(p, subject);
+    say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
+    say_want(p, "values", &t);
+    MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count));
+    expect_range(p, &t, p->values);
+}
+
+/* -- calls ----------------------------------------------------------------------------------------- */
+
+void
+begin_call(struct player *p, const struct target *target)
+{
+    const struct subject *s = target->subject;
+    memcpy(&target->subject->next[target->begin], &s->expected[target->begin], target->count * sizeof(int32_t));
+    if (!p->arm)
+        return;
+    if (p->arm_later > 0) {
+        p->arm_later--;
+        return;
+    }
+    /* Only this call is to meet the failure. */
+    uint64_t nth = p->arm;
+    p->arm = 0;
+    drain(p);
+    if (!p->arm_memory && !p->world->injects)
+        return;
+    say(p, "%s(%llu);", p->arm_memory ? "short_memory_arm" : "fault_arm", (unsigned long long)nth);
+    p->armed = true;
+    history_counts.injected++;
+    if (p->arm_memory)
+        short_memory_arm(nth);
+    else
+        fault_arm(nth);
+}
+
+static bool
+disarm(struct player *p)
+{
+    if (!p->armed)
+        return false;
+    bool tripped = p->arm_memory ? short_memory_tripped() : fault_tripped();
+    p->armed = false;
+    short_memory_disarm();
+    fault_disarm();
+    say(p, "short_memory_disarm(), fault_disarm();");
+    history_counts.failed += tripped;
+    p->world->tripped = p->world->tripped || tripped;
+    return tripped;
+}
+
+/* After a failure: the old value, or where calls commit by chunks the new one. What it is now is expected from now on. */
+static void
+settle(struct player *p, const struct target *target, unsigned how)
+{
+    bool by_chunks = how & BY_CHUNKS;
+    bool cleared = target->subject->scrub && (how & OVERWRITES);
+    struct subject *s = target->subject;
+    struct target all = whole(p, s);
+    MUST(p, ferry_buffer_copy_to(all.handle, INT, all.offset, p->values, all.count));
+    for (size_t i = 0; i < all.count; i++) {
+        size_t at = all.begin + i;
+        bool inside = at >= target->begin && at < target->begin + target->count;
+        if (p->values[i] == s->expected[at])
+            continue;
+        if (!(inside && by_chunks && p->values[i] == s->next[at]) && !(inside && cleared && p->values[i] == 0))
+            went_wrong(p, "after the failure \"%s\" element %zu is %d, which is neither %d nor %d", ferry_last_error(), at,
+                       (int)p->values[i], (int)s->expected[at], inside ? (int)s->next[at] : (int)s->expected[at]);
+        s->expected[at] = p->values[i];
+    }
+    say_outcome(p, &all);
+}
+
+static void
+check_sentence(struct player *p, ferry_status status)
+{
+    const char *text = ferry_last_error();
+    if (strlen(text) < 10)
+        went_wrong(p, "%s without a sentence: \"%s\"", ferry_status_name(status), text);
+}
+
+bool
+end_call(struct player *p, const struct target *target, ferry_status status, unsigned how)
+{
+    struct subject *s = target->subject;
+    bool tripped = disarm(p);
+    bool others = (how & WHOLE_BUFFER) && s->shared && p->world->setup.players > 1;
+    if (status == FERRY_OK) {
+        memcpy(&s->expected[target->begin], &s->next[target->begin], target->count * sizeof(int32_t));
+        return true;
+    }
+    check_sentence(p, status);
+    if (status == FERRY_ERROR_BUSY && (others || p->held.subject == s)) {
+        history_counts.busy++;
+        return false;
+    }
+    if (status == FERRY_ERROR_INVALID_STATE && (how & MAY_BE_STATE))
+        return false;
+    bool is_short = status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0;
+    history_counts.short_of_memory += is_short;
+    ferry_status injected = p->arm_memory ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_DEVICE;
+    if (!is_short && !(tripped && status == injected))
+        went_wrong(p, "%s: %s", ferry_status_name(status), ferry_last_error());
+    settle(p, target, how);
+    return false;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_PRINTED_H
+#define FERRY_TEST_PRINTED_H
+
+/*
+ * What a printed history stands on. Beside the public calls a printed program uses: the work of tests/buffer/work.h that is queued on
+ * streams; want(), which compares; counting(), memory with i + first at i; and TRY() where more than one status is legal.
+ *
+ * TRY() may answer with FERRY_ERROR_BUSY, INVALID_STATE or OUT_OF_MEMORY where the history met them too. What the program says
+ * on a failing line, the history met there.
+ */
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/histories/history.h"
+#include "tests/histories/peek.h"
+#include "tests/support/fault.h"
+#include "tests/support/short_memory.h"
+
+struct run {
+    size_t length;
+    int first, step;
+};
+
+static struct world printed_world;
+static pthread_barrier_t printed_start;
+static ferry_buffer *b[SUBJECTS], *v[SUBJECTS][VIEWS];
+static ferry_stream *s[PLAYERS_MAX][STREAMS_MAX];
+static int printed_wraps[SUBJECTS][LENGTH_MAX];
+
+#define f printed_world.f
+#define w printed_world.w
+#define failing printed_world.failing
+
+#define page_locked(player) printed_world.players[player].pinned
+
+static const ferry_conversion *
+printed_conversion(const ferry_element *from, const ferry_element *to, ferry_conversion *out)
+{
+    *out = (ferry_conversion){.from = from, .to = to};
+    return out;
+}
+
+#define to_int (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
+#define from_int (*printed_conversion(INT, DOUBLE, &(ferry_conversion){0}))
+
+/* Lives as long as the program. */
+static inline void *
+printed_room(size_t bytes)
+{
+    static char room[1 << 24];
+    static _Atomic size_t used;
+    size_t at = atomic_fetch_add(&used, (bytes + 15) & ~(size_t)15);
+    return at + bytes <= sizeof(room) ? room + at : NULL;
+}
+
+static inline int *
+counting(size_t count, int first)
+{
+    int *values = printed_room(count * sizeof(int) + 1);
+    for (size_t i = 0; i < count; i++)
+        values[i] = first + (int)i;
+    return values;
+}
+
+static inline double *
+doubles(size_t count, int first)
+{
+    double *values = printed_room(count * sizeof(double) + 1);
+    for (size_t i = 0; i < count; i++)
+        values[i] = first + (int)i;
+    return values;
+}
+
+static inline int *
+memory_of(int number, size_t count, int first)
+{
+    memcpy(printed_wraps[number], counting(count, first), count * sizeof(int));
+    return printed_wraps[number];
+}
+
+static inline void
+want(const void *memory, size_t count, const struct run *runs)
+{
+    const int *values = memory;
+    for (size_t i = 0; runs->length > 0; runs++)
+        for (size_t k = 0; k < runs->length && i < count; k++, i++)
+            if (values[i] != runs->first + runs->step * (int)k) {
+                fprintf(stderr, "element %zu is %d instead of %d\n", i, values[i], runs->first + runs->step * (int)k);
+                abort();
+            }
+}
+
+static inline void
+put(void *memory, size_t count, const struct run *runs)
+{
+    int *values = memory;
+    for (size_t i = 0; runs->length > 0; runs++)
+        for (size_t k = 0; k < runs->length && i < count; k++, i++)
+            values[i] = runs->first + runs->step * (int)k;
+}
+
+/* What a call that ended in the middle has left is not the same every time. */
+static inline void
+be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
+{
+    int *values = printed_room(count * sizeof(int) + 1);
+    put(values, count, runs);
+    OK(ferry_buffer_copy_from(buffer, INT, offset, values, count));
+}
+
+static inline void
+order(ferry_stream *first, ferry_stream *then)
+{
+    ferry_event *event;
+    OK(ferry_stream_record(first, &event));
+    OK(ferry_stream_wait_event(then, event));
+    ferry_event_destroy(&event);
+}
+
+static inline ferry_status
+printed_try(ferry_status status, const char *call, const char *file, int line)
+{
+    if (status != FERRY_OK)
+        fprintf(stderr, "%s:%d: %s\n    is %s: %s\n", file, line, call, ferry_status_name(status), ferry_last_error());
+    return status;
+}
+
+#define TRY(call) printed_try((call), #call, __FILE__, __LINE__)
+
+static inline bool
+printed_stop(size_t done, size_t total, void *user)
+{
+    unsigned *left = user;
+    (void)done, (void)total;
+    return (*left)-- > 0;
+}
+
+#define in_chunks(left) &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = printed_stop, .user = &(unsigned){left}}
+
+static inline void
+finish(ferry_event **event)
+{
+    OK(ferry_event_synchronize(*event));
+    ferry_event_destroy(event);
+}
+
+/* Players begin and end together. */
+static inline void
+meet(void)
+{
+    pthread_barrier_wait(&printed_start);
+}
+
+#define BEGIN                                                                                                                     \
+    int values[LENGTH_MAX] = {0}, later[PENDING][LENGTH_MAX] = {{0}};                                                             \
+    double double_values[LENGTH_MAX] = {0};                                                                                       \
+    ferry_scope scope = {0}, other_scope = {0}, outer = {0}, held = {0}, scopes[2] = {{0}};                                       \
+    ferry_argument arguments[2], argument;                                                                                        \
+    ferry_event *pending[PENDING] = {NULL}, *event = NULL;                                                                        \
+    ferry_buffer *other = NULL, *between = NULL;                                                                                  \
+    ferry_status status = FERRY_OK;                                                                                               \
+    ferry_block *block = NULL;                                                                                                    \
+    ferry_batch *batch = NULL; \
+    ferry_pool *pool = NULL;                                                                                                      \
+    void *memory = NULL, *outer_memory = NULL, *held_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
+    (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)held;  \
+    (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)memory;    \
+    (void)outer_memory, (void)held_memory, (void)out, (void)pointer, (void)pointers;
+
+#define END                   \
+    (void)argument_of_thread; \
+    return NULL;
+
+static inline void
+play(const struct history_setup *setup, void *(*const players[])(void *))
+{
+    pthread_t threads[PLAYERS_MAX];
+    history_open(&printed_world, setup);
+    pthread_barrier_init(&printed_start, NULL, setup->players);
+    for (unsigned i = 0; i < setup->players; i++)
+        memcpy(s[i], printed_world.players[i].streams, sizeof(s[i]));
+    for (unsigned i = 0; i < setup->players; i++)
+        if (pthread_create(&threads[i], NULL, players[i], NULL) != 0)
+            abort();
+    for (unsigned i = 0; i < setup->players; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < setup->players; i++)
+        memcpy(printed_world.players[i].streams, s[i], sizeof(s[i]));
+    history_close(&printed_world);
+}
+
+#endif

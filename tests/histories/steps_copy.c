@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that copy, fill and convert, at once or asynchronously, to the end or cancelled. */
+#include "tests/histories/history.h"
+
+static ferry_conversion
+conversion(const ferry_element *from, const ferry_element *to)
+{
+    return (ferry_conversion){.from = from, .to = to};
+}
+
+static bool
+stop_after_one(size_t done, size_t total, void *user)
+{
+    unsigned *left = user;
+    (void)done, (void)total;
+    return (*left)-- > 0;
+}
+
+/* Every fourth call runs in chunks, every eighth is stopped in the middle. */
+struct chunked {
+    ferry_transfer_options options;
+    unsigned left;
+    bool used, stops;
+};
+
+static void
+choose_chunks(struct player *p, struct chunked *c)
+{
+    unsigned how = flags_of(p) & 7;
+    *c = (struct chunked){.used = how >= 6, .stops = how == 7, .left = how == 7 ? 1 : UINT32_MAX};
+    c->options = (ferry_transfer_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
+}
+
+/* A call that was stopped has done some of its chunks; which ones its buffer knows. */
+static void
+end_chunks(struct player *p, const struct target *t, const struct chunked *c, ferry_status status)
+{
+    if (!(c->stops && status == FERRY_ERROR_CANCELLED)) {
+        end_call(p, t, status, BY_CHUNKS);
+        return;
+    }
+    end_call(p, &(struct target){.subject = t->subject, .handle = t->handle, .begin = t->begin}, FERRY_OK, 0);
+    MUST(p, ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count));
+    for (size_t i = 0; i < t->count; i++) {
+        int32_t *expected = &t->subject->expected[t->begin + i];
+        if (p->values[i] != *expected && p->values[i] != t->subject->next[t->begin + i])
+            went_wrong(p, "stopped, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)*expected,
+                       (int)t->subject->next[t->begin + i]);
+        *expected = p->values[i];
+    }
+    say_outcome(p, t);
+}
+
+static void
+chunk_words(const struct chunked *c, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (c->used)
+        snprintf(text, bytes, ", in_chunks(%u)", c->left);
+}
+
+static void
+step_copy_from(struct player *p)
+{
+    struct target t = choose(p);
+    struct chunked c;
+    char words[32];
+    int32_t first = fresh(p, t.count);
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
+    begin_call(p, &t);
+    set_counting(&t.subject->next[t.begin], t.count, first);
+    set_counting(p->values, t.count, first);
+    say(p, "TRY(ferry_buffer_copy_from%s(%s, INT, %zu, counting(%zu, %d), %zu%s));", c.used ? "_with" : "", t.name, t.offset, t.count,
+        (int)first, t.count, words);
+    ferry_status status = c.used ? ferry_buffer_copy_from_with(t.handle, INT, t.offset, p->values, t.count, &c.options)
+                                 : ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count);
+    end_chunks(p, &t, &c, status);
+}
+
+static void
+step_copy_to(struct player *p)
+{
+    struct target t = choose(p);
+    struct chunked c;
+    char words[32];
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_copy_to%s(%s, INT, %zu, values, %zu%s));", c.used ? "_with" : "", t.name, t.offset, t.count, words);
+    ferry_status status = c.used ? ferry_buffer_copy_to_with(t.handle, INT, t.offset, p->values, t.count, &c.options)
+                                 : ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count);
+    if (status == FERRY_OK) {
+        say_want(p, "values", &t);
+        expect_range(p, &t, p->values);
+    }
+    end_chunks(p, &t, &c, status);
+}
+
+static void
+step_copy(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    struct chunked c;
+    char words[32];
+    choose_chunks(p, &c);
+    /* Of overlapping ranges a stopped copy leaves chunks of either direction. */
+    c.used = c.used && !overlap(&to, &from);
+    c.stops = c.stops && c.used;
+    chunk_words(&c, words, sizeof(words));
+    begin_call(p, &to);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_copy%s(%s, INT, %zu, %s, %zu, %zu%s));", c.used ? "_with" : "", to.name, to.offset, from.name, from.offset,
+        to.count, words);
+    ferry_status status = c.used ? ferry_buffer_copy_with(to.handle, INT, to.offset, from.handle, from.offset, to.count, &c.options)
+                                 : ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count);
+    end_chunks(p, &to, &c, status);
+}
+
+static void
+step_fill(struct player *p)
+{
+    struct target t = choose(p);
+    struct chunked c;
+    char words[32];
+    int32_t value = fresh(p, 1);
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value);
+    say(p, "TRY(ferry_buffer_fill%s(%s, INT, %zu, %zu, &(int){%d}%s));", c.used ? "_with" : "", t.name, t.offset, t.count, (int)value,
+        words);
+    ferry_status status = c.used ? ferry_buffer_fill_with(t.handle, INT, t.offset, t.count, &value, &c.options)
+                                 : ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value);
+    end_chunks(p, &t, &c, status);
+}
+
+/* -- conversions ----------------------------------------------------------------------------------- */
+
+static void
+step_convert_from(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_convert_policy policy = (ferry_convert_policy)(1 + flags_of(p) % 3);
+    ferry_conversion c = conversion(DOUBLE, INT);
+    int32_t first = fresh(p, t.count);
+    begin_call(p, &t);
+    set_counting(&t.subject->next[t.begin], t.count, first);
+    for (size_t i = 0; i < t.count; i++)
+        p->doubles[i] = first + (int32_t)i;
+    say(p, "TRY(ferry_buffer_copy_from_converted(%s, &to_int, %zu, doubles(%zu, %d), %zu, (ferry_convert_policy)%d));", t.name,
+        t.offset, t.count, (int)first, t.count, (int)policy);
+    ferry_status status = ferry_buffer_copy_from_converted(t.handle, &c, t.offset, p->doubles, t.count, policy);
+    end_call(p, &t, status, BY_CHUNKS);
+}
+
+static void
+step_convert_to(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_conversion c = conversion(INT, DOUBLE);
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_copy_to_converted(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE));", t.name, t.offset,
+        t.count);
+    ferry_status status = ferry_buffer_copy_to_converted(t.handle, &c, t.offset, p->doubles, t.count, FERRY_CONVERT_SATURATE);
+    for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
+        if (p->doubles[i] != t.subject->expected[t.begin + i])
+            went_wrong(p, "converted, element %zu is %g instead of %d", i, p->doubles[i], (int)t.subject->expected[t.begin + i]);
+    end_call(p, &t, status, 0);
+}
+
+/* Into a buffer of doubles, which may have been used on a device, and back to another place. */
+static void
+step_convert(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    ferry_conversion there = conversion(INT, DOUBLE), back = conversion(DOUBLE, INT);
+    ferry_buffer *between;
+    say(p, "OK(ferry_buffer_create(f.context, DOUBLE, %zu, NULL, &between));", to.count);
+    MUST(p, ferry_buffer_create(p->world->f.context, DOUBLE, to.count, NULL, &between));
+    begin_call(p, &from);
+    say(p, "status = TRY(ferry_buffer_convert(between, &from_int, 0, %s, %zu, %zu, FERRY_CONVERT_CHECK));", from.name, from.offset,
+        to.count);
+    ferry_status status = ferry_buffer_convert(between, &there, 0, from.handle, from.offset, to.count, FERRY_CONVERT_CHECK);
+    if (end_call(p, &from, status, 0)) {
+        begin_call(p, &to);
+        memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+        say(p, "if (status == FERRY_OK) TRY(ferry_buffer_convert(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE));", to.name,
+            to.offset, to.count);
+        status = ferry_buffer_convert(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE);
+        end_call(p, &to, status, BY_CHUNKS);
+    }
+    say(p, "ferry_buffer_destroy(&between);");
+    ferry_buffer_destroy(&between);
+}
+
+/* -- asynchronous ---------------------------------------------------------------------------------- */
+
+static void
+finish(struct player *p, size_t which)
+{
+    struct pending *pending = &p->pending[which];
+    if (!pending->event)
+        return;
+    char memory[32];
+    snprintf(memory, sizeof(memory), "later[%zu]", which);
+    say(p, "finish(&pending[%zu]);", which);
+    if (pending->reads)
+        say_values(p, "want", memory, pending->expected, pending->count);
+    MUST(p, ferry_event_synchronize(pending->event));
+    ferry_event_destroy(&pending->event);
+    for (size_t i = 0; pending->reads && i < pending->count; i++)
+        if (pending->values[i] != pending->expected[i])
+            went_wrong(p, "element %zu of an asynchronous copy is %d instead of %d", i, (int)pending->values[i],
+                       (int)pending->expected[i]);
+}
+
+void
+drain(struct player *p)
+{
+    for (size_t i = 0; i < PENDING; i++)
+        finish(p, i);
+}
+
+/* The next slot, which an earlier call has left. */
+static size_t
+take_slot(struct player *p, const struct target *t, bool reads)
+{
+    size_t which = p->next_pending++ % PENDING;
+    struct pending *pending = &p->pending[which];
+    if (p->held.subject == t->subject)
+        release_held(p);
+    finish(p, which);
+    pending->reads = reads;
+    pending->count = t->count;
+    memcpy(pending->expected, &t->subject->expected[t->begin], t->count * sizeof(int32_t));
+    return which;
+}
+
+/* NULL lets the call choose the place. */
+static ferry_stream *
+async_stream(struct player *p, char *text, size_t bytes)
+{
+    if (flags_of(p) & 1) {
+        snprintf(text, bytes, "NULL");
+        return NULL;
+    }
+    snprintf(text, bytes, "s[%u][%u]", p->number, choose_stream(p));
+    return p->streams[choose_stream(p)];
+}
+
+/* Cancelled or made to fail, it is waited for here, and what arrived is expected. */
+static void
+end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
+{
+    struct pending *pending = &p->pending[which];
+    if (status == FERRY_OK && cancel) {
+        say(p, "OK(ferry_event_cancel(pending[%zu]));", which);
+        MUST(p, ferry_event_cancel(pending->event));
+    }
+    if (status == FERRY_OK && (cancel || p->armed || p->world->setup.memory > 0)) {
+        say(p, "status = ferry_event_synchronize(pending[%zu]), ferry_event_destroy(&pending[%zu]);", which, which);
+        status = ferry_event_synchronize(pending->event);
+        ferry_event_destroy(&pending->event);
+        if (status == FERRY_OK && pending->reads)
+            expect_range(p, t, pending->values);
+    }
+    if (status == FERRY_ERROR_CANCELLED && cancel) {
+        struct chunked c = {.stops = true};
+        end_chunks(p, t, &c, status);
+    } else {
+        bool done = end_call(p, t, status, BY_CHUNKS);
+        if (done && cancel)
+            say_outcome(p, t);
+    }
+}
+
+static bool
+chooses_cancel(struct player *p)
+{
+    return (flags_of(p) & 6) == 6;
+}
+
+static void
+step_copy_from_async(struct player *p)
+{
+    struct target t = choose(p);
+    size_t which = take_slot(p, &t, false);
+    struct pending *pending = &p->pending[which];
+    int32_t first = fresh(p, t.count);
+    char stream_name[32];
+    ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
+    begin_call(p, &t);
+    set_counting(pending->values, t.count, first);
+    set_counting(&t.subject->next[t.begin], t.count, first);
+    say(p, "TRY(ferry_buffer_copy_from_async(%s, INT, %zu, counting(%zu, %d), %zu, %s, &pending[%zu]));", t.name, t.offset, t.count,
+        (int)first, t.count, stream_name, which);
+    ferry_status status = ferry_buffer_copy_from_async(t.handle, INT, t.offset, pending->values, t.count, stream, &pending->event);
+    end_async(p, &t, which, status, chooses_cancel(p));
+}
+
+static void
+step_copy_to_async(struct player *p)
+{
+    struct target t = choose(p);
+    size_t which = take_slot(p, &t, true);
+    struct pending *pending = &p->pending[which];
+    char stream_name[32];
+    ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_copy_to_async(%s, INT, %zu, later[%zu], %zu, %s, &pending[%zu]));", t.name, t.offset, which, t.count,
+        stream_name, which);
+    ferry_status status = ferry_buffer_copy_to_async(t.handle, INT, t.offset, pending->values, t.count, stream, &pending->event);
+    end_async(p, &t, which, status, false);
+}
+
+static void
+step_copy_async(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    size_t which = take_slot(p, &to, false);
+    char stream_name[32];
+    ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
+    if (p->held.subject == from.subject)
+        release_held(p);
+    begin_call(p, &to);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_copy_async(%s, INT, %zu, %s, %zu, %zu, %s, &pending[%zu]));", to.name, to.offset, from.name, from.offset,
+        to.count, stream_name, which);
+    ferry_status status = ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count, stream,
+                                                  &p->pending[which].event);
+    end_async(p, &to, which, status, chooses_cancel(p) && !overlap(&to, &from));
+}
+
+static void
+step_fill_async(struct player *p)
+{
+    struct target t = choose(p);
+    size_t which = take_slot(p, &t, false);
+    int32_t value = fresh(p, 1);
+    char stream_name[32];
+    ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value);
+    say(p, "TRY(ferry_buffer_fill_async(%s, INT, %zu, %zu, &(int){%d}, %s, &pending[%zu]));", t.name, t.offset, t.count, (int)value,
+        stream_name, which);
+    ferry_status status = ferry_buffer_fill_async(t.handle, INT, t.offset, t.count, &value, stream, &p->pending[which].event);
+    end_async(p, &t, which, status, chooses_cancel(p));
+}
+
+/* -- many at once ---------------------------------------------------------------------------------- */
+
+/* Out, in and between, submitted as one: what a copy reads is what the copies before it have left. */
+static void
+add_to_batch(struct player *p, ferry_batch *batch, const struct target *to, const struct target *from, size_t half, int32_t first,
+             int32_t *got)
+{
+    say(p, "OK(ferry_batch_copy_from(batch, %s, INT, %zu, counting(%zu, %d), %zu));", to->name, to->offset, half, (int)first, half);
+    say(p, "OK(ferry_batch_copy(batch, %s, INT, %zu, %s, %zu, %zu));", to->name, to->offset + half, from->name, from->offset, to->count - half);
+    say(p, "OK(ferry_batch_copy_to(batch, %s, INT, %zu, values, %zu));", to->name, to->offset, to->count);
+    MUST(p, ferry_batch_copy_from(batch, to->handle, INT, to->offset, p->values, half));
+    MUST(p, ferry_batch_copy(batch, to->handle, INT, to->offset + half, from->handle, from->offset, to->count - half));
+    MUST(p, ferry_batch_copy_to(batch, to->handle, INT, to->offset, got, to->count));
+}
+
+static void
+step_batch(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    static _Thread_local int32_t got[LENGTH_MAX];
+    size_t half = to.count / 2;
+    int32_t first = fresh(p, half), *next = to.subject->next;
+    ferry_batch *batch;
+    if (overlap(&to, &from))
+        return;
+    say(p, "OK(ferry_batch_create(f.context, &batch));");
+    MUST(p, ferry_batch_create(p->world->f.context, &batch));
+    set_counting(p->values, half, first);
+    add_to_batch(p, batch, &to, &from, half, first, got);
+    begin_call(p, &to);
+    /* Arming drains, which uses the same memory. */
+    set_counting(p->values, half, first);
+    set_counting(&next[to.begin], half, first);
+    memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
+    say(p, "TRY(ferry_batch_submit(batch));");
+    ferry_status status = ferry_batch_submit(batch);
+    if (end_call(p, &to, status, BY_CHUNKS)) {
+        say_want(p, "values", &to);
+        expect_range(p, &to, got);
+    }
+    say(p, "ferry_batch_destroy(&batch);");
+    ferry_batch_destroy(&batch);
+}
+
+/* A rectangle: rows of a quarter of the pitch. */
+static void
+step_rows(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + flags_of(p) / 8 % 4), height = to.count / pitch;
+    int32_t first = fresh(p, to.count), *next = to.subject->next;
+    ferry_status status;
+    if (overlap(&to, &from))
+        return;
+    begin_call(p, &to);
+    if (flags_of(p) & 32) {
+        set_counting(p->values, to.count, first);
+        for (size_t row = 0; row < height; row++)
+            set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
+        say(p, "TRY(ferry_buffer_copy_from_2d(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu));", to.name, to.offset, pitch, to.count,
+            (int)first, pitch, width, height);
+        status = ferry_buffer_copy_from_2d(to.handle, INT, to.offset, pitch, p->values, pitch, width, height);
+    } else {
+        for (size_t row = 0; row < height; row++)
+            memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
+        say(p, "TRY(ferry_buffer_copy_2d(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu));", to.name, to.offset, pitch, from.name, from.offset,
+            pitch, width, height);
+        status = ferry_buffer_copy_2d(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height);
+    }
+    end_call(p, &to, status, BY_CHUNKS);
+}
+
+const struct step copy_steps[] = {
+    {"copy_from", step_copy_from, 6},
+    {"copy_to", step_copy_to, 6},
+    {"copy", step_copy, 8},
+    {"fill", step_fill, 5},
+    {"convert_from", step_convert_from, 2},
+    {"convert_to", step_convert_to, 2},
+    {"convert", step_convert, 2},
+    {"copy_from_async", step_copy_from_async, 5},
+    {"copy_to_async", step_copy_to_async, 3},
+    {"copy_async", step_copy_async, 5},
+    {"fill_async", step_fill_async, 3},
+    {"batch", step_batch, 4},
+    {"rows", step_rows, 3},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that make and end things: buffers, wraps, views, streams, events, scratch memory; and the failures of the next call. */
+#include "tests/histories/history.h"
+
+#include <unistd.h>
+
+#include "tests/support/short_memory.h"
+
+static int
+number_of(const struct player *p, const struct subject *subject)
+{
+    return (int)(subject - p->world->subjects);
+}
+
+/* Buffers that others use are not ended under them. */
+static bool
+is_alone(const struct player *p, const struct subject *subject)
+{
+    return !subject->shared || p->world->setup.players == 1;
+}
+
+/* -- buffers --------------------------------------------------------------------------------------- */
+
+static void
+create_plain(struct player *p, struct subject *s, unsigned how)
+{
+    static const char *const names[] = {"FERRY_MEMORY_DEFAULT", "FERRY_MEMORY_PAGEABLE", "FERRY_MEMORY_PINNED"};
+    unsigned memory = p->world->f.coherent ? 0 : how % 3;
+    bool scrub = s->scrub = how & 8;
+    ferry_buffer_options options = {.name = "subject", .memory = memory == 2 ? FERRY_MEMORY_PINNED : memory == 1 ? FERRY_MEMORY_PAGEABLE : 0,
+                                    .scrub = scrub, .align = how & 16 ? 4096 : 0};
+    say(p, "OK(ferry_buffer_create(f.context, INT, %zu, &(ferry_buffer_options){.memory = %s, .scrub = %d, .align = %zu}, &b[%d]));",
+        s->count, names[memory], scrub, options.align, number_of(p, s));
+    MUST(p, ferry_buffer_create(p->world->f.context, INT, s->count, &options, &s->handle));
+    set_constant(s->expected, s->count, 0);
+}
+
+static void
+create_from(struct player *p, struct subject *s)
+{
+    int32_t first = fresh(p, s->count);
+    set_counting(s->expected, s->count, first);
+    say(p, "OK(ferry_buffer_create_from(f.context, INT, counting(%zu, %d), %zu, NULL, &b[%d]));", s->count, (int)first, s->count,
+        number_of(p, s));
+    MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->expected, s->count, NULL, &s->handle));
+}
+
+static void
+wrap(struct player *p, struct subject *s)
+{
+    int32_t first = fresh(p, s->count);
+    set_counting(s->expected, s->count, first);
+    set_counting(s->memory, s->count, first);
+    say(p, "OK(ferry_buffer_wrap_host(f.context, INT, memory_of(%d, %zu, %d), %zu, NULL, &b[%d]));", number_of(p, s), s->count, (int)first,
+        s->count, number_of(p, s));
+    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory, s->count, NULL, &s->handle));
+    s->wrapped = true;
+}
+
+void
+make_subject(struct player *p, struct subject *subject, unsigned how)
+{
+    subject->count = how & 32 ? 1 + (how * 977u) % LENGTH_MAX : 1 + (how * 131u) % 300;
+    if (subject->shared && p->world->setup.players > 1)
+        subject->count = 1500 + (how * 977u) % 1500;
+    subject->wrapped = subject->scrub = false;
+    memset(subject->pins, 0, sizeof(subject->pins));
+    if (how % 8 == 7)
+        wrap(p, subject);
+    else if (how % 8 == 6)
+        create_from(p, subject);
+    else
+        create_plain(p, subject, how);
+}
+
+static void
+end_views(struct player *p, struct subject *subject)
+{
+    for (size_t i = 0; i < VIEWS; i++) {
+        if (subject->views[i].handle)
+            say(p, "ferry_buffer_destroy(&v[%d][%zu]);", number_of(p, subject), i);
+        ferry_buffer_destroy(&subject->views[i].handle);
+    }
+}
+
+void
+end_subject(struct player *p, struct subject *subject, bool unwrap)
+{
+    int number = number_of(p, subject);
+    end_views(p, subject);
+    if (p->held.subject == subject)
+        release_held(p);
+    /* Who unwraps waits for asynchronous calls itself only when nobody else has handles. */
+    if (subject->wrapped)
+        drain(p);
+    if (subject->wrapped && unwrap) {
+        say(p, "OK(ferry_buffer_unwrap(&b[%d], NULL));", number);
+        MUST(p, ferry_buffer_unwrap(&subject->handle, NULL));
+    } else {
+        say(p, "ferry_buffer_destroy(&b[%d]);", number);
+        ferry_buffer_destroy(&subject->handle);
+    }
+    if (!subject->wrapped)
+        return;
+    char memory[32];
+    snprintf(memory, sizeof(memory), "printed_wraps[%d]", number);
+    say_values(p, "want", memory, subject->expected, subject->count);
+    for (size_t i = 0; i < subject->count; i++)
+        if (subject->memory[i] != subject->expected[i])
+            went_wrong(p, "element %zu of the wrapped memory is %d instead of %d", i, (int)subject->memory[i], (int)subject->expected[i]);
+}
+
+static void
+step_renew(struct player *p)
+{
+    struct target t = choose(p);
+    if (!is_alone(p, t.subject))
+        return;
+    if (t.subject->wrapped)
+        expect_subject(p, t.subject);
+    end_subject(p, t.subject, t.subject->wrapped);
+    make_subject(p, t.subject, flags_of(p));
+}
+
+/* One more owner, who goes last. */
+static void
+step_retain(struct player *p)
+{
+    struct target t = choose(p);
+    if (!is_alone(p, t.subject))
+        return;
+    say(p, "other = ferry_buffer_retain(b[%d]), ferry_buffer_destroy(&b[%d]), b[%d] = other;", number_of(p, t.subject),
+        number_of(p, t.subject), number_of(p, t.subject));
+    ferry_buffer *other = ferry_buffer_retain(t.subject->handle);
+    ferry_buffer_destroy(&t.subject->handle);
+    t.subject->handle = other;
+}
+
+static bool
+may_resize(const struct subject *s)
+{
+    bool may = !s->wrapped;
+    for (size_t i = 0; i < VIEWS; i++)
+        may = may && !s->views[i].handle;
+    for (size_t i = 0; i < LENGTH(s->pins); i++)
+        may = may && s->pins[i] == 0;
+    return may;
+}
+
+static void
+step_resize(struct player *p)
+{
+    struct target t = choose(p);
+    struct subject *s = t.subject;
+    size_t count = 1 + (flags_of(p) & 1 ? t.count * 2 : t.begin) % LENGTH_MAX;
+    if (!is_alone(p, s))
+        return;
+    if (p->held.subject == s)
+        release_held(p);
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_resize(b[%d], %zu));", number_of(p, s), count);
+    ferry_status status = ferry_buffer_resize(s->handle, count);
+    if (status == FERRY_OK && !may_resize(s) && count != s->count)
+        went_wrong(p, "resized while viewed, pinned or wrapped");
+    if (!end_call(p, &t, status, may_resize(s) ? 0 : MAY_BE_STATE))
+        return;
+    if (count > s->count)
+        set_constant(&s->expected[s->count], count - s->count, 0);
+    s->count = count;
+}
+
+static void
+step_view(struct player *p)
+{
+    struct target t = choose(p);
+    struct view *view = &t.subject->views[flags_of(p) % VIEWS];
+    int number = number_of(p, t.subject);
+    size_t which = (size_t)(view - t.subject->views);
+    if (!is_alone(p, t.subject))
+        return;
+    if (view->handle) {
+        say(p, "ferry_buffer_destroy(&v[%d][%zu]);", number, which);
+        ferry_buffer_destroy(&view->handle);
+        return;
+    }
+    begin_call(p, &t);
+    bool of = flags_of(p) & 4;
+    say(p, "TRY(ferry_buffer_view%s(%s, INT, %zu, %zu, &v[%d][%zu]));", of ? "_of" : "", t.name, of ? t.offset * sizeof(int32_t) : t.offset,
+        t.count, number, which);
+    ferry_status status = of ? ferry_buffer_view_of(t.handle, INT, t.offset * sizeof(int32_t), t.count, &view->handle)
+                             : ferry_buffer_view(t.handle, INT, t.offset, t.count, &view->handle);
+    view->offset = t.begin;
+    view->count = t.count;
+    end_call(p, &t, status, 0);
+}
+
+/* Bytes of ints, read through a view of another element. */
+static void
+step_reinterpret(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_buffer *bytes;
+    begin_call(p, &t);
+    say(p, "if (TRY(ferry_buffer_view_of(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name, t.offset * sizeof(int32_t),
+        t.count * sizeof(int32_t));
+    ferry_status status = ferry_buffer_view_of(t.handle, BYTE, t.offset * sizeof(int32_t), t.count * sizeof(int32_t), &bytes);
+    say(p, "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu)), ferry_buffer_destroy(&other); }", t.count * sizeof(int32_t));
+    if (!end_call(p, &t, status, 0))
+        return;
+    say_want(p, "values", &t);
+    MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, p->values, t.count * sizeof(int32_t)));
+    expect_range(p, &t, p->values);
+    ferry_buffer_destroy(&bytes);
+}
+
+/* Memory that the program has on a device, wrapped, copied from, and given back. */
+static void
+step_wrap_device(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_stream *stream = p->streams[choose_stream(p)];
+    int place = ferry_stream_place(stream);
+    int32_t value = fresh(p, 1);
+    ferry_buffer *wrapped;
+    if (t.count == 0)
+        return;
+    void *memory = device_alloc(&p->world->f, place, t.count * sizeof(int32_t));
+    say(p, "pointer = device_alloc(&f, %d, %zu);", place, t.count * sizeof(int32_t));
+    say(p, "queue_fill(&f, s[%u][%u], pointer, %d, %zu);", p->number, choose_stream(p), (int)value, t.count);
+    queue_fill(&p->world->f, stream, memory, value, t.count);
+    say(p, "OK(ferry_buffer_wrap_device(f.context, INT, pointer, %zu, s[%u][%u], NULL, &other));", t.count, p->number, choose_stream(p));
+    MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, memory, t.count, stream, NULL, &wrapped));
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value);
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, other, 0, %zu));", t.name, t.offset, t.count);
+    end_call(p, &t, ferry_buffer_copy(t.handle, INT, t.offset, wrapped, 0, t.count), BY_CHUNKS);
+    say(p, "OK(ferry_buffer_unwrap(&other, NULL)), device_free(&f, %d, pointer);", place);
+    MUST(p, ferry_buffer_unwrap(&wrapped, NULL));
+    device_free(&p->world->f, place, memory);
+}
+
+/* -- streams, events, scratch memory --------------------------------------------------------------- */
+
+static void
+step_stream(struct player *p)
+{
+    unsigned s = choose_stream(p);
+    ferry_stream **stream = &p->streams[s];
+    int place = ferry_stream_place(*stream);
+    switch (flags_of(p) % 3) {
+    case 0:
+        say(p, "OK(ferry_stream_synchronize(s[%u][%u]));", p->number, s);
+        MUST(p, ferry_stream_synchronize(*stream));
+        break;
+    case 1:
+        say(p, "OK(ferry_stream_flush(s[%u][%u]));", p->number, s);
+        MUST(p, ferry_stream_flush(*stream));
+        break;
+    default:
+        say(p, "ferry_stream_destroy(&s[%u][%u]), s[%u][%u] = make_stream(&f, %d);", p->number, s, p->number, s, place);
+        ferry_stream_destroy(stream);
+        MUST(p, ferry_stream_create(p->world->f.context, place, stream));
+        break;
+    }
+}
+
+static void
+step_event(struct player *p)
+{
+    unsigned s = choose_stream(p);
+    bool done;
+    if (!p->event) {
+        say(p, "OK(ferry_stream_record(s[%u][%u], &event));", p->number, s);
+        MUST(p, ferry_stream_record(p->streams[s], &p->event));
+        return;
+    }
+    switch (flags_of(p) % 4) {
+    case 0:
+        say(p, "OK(ferry_stream_wait_event(s[%u][%u], event));", p->number, s);
+        MUST(p, ferry_stream_wait_event(p->streams[s], p->event));
+        break;
+    case 1:
+        say(p, "OK(ferry_event_synchronize(event));");
+        MUST(p, ferry_event_synchronize(p->event));
+        MUST(p, ferry_event_query(p->event, &done));
+        if (!done)
+            went_wrong(p, "an event that was waited for has not happened");
+        break;
+    case 2:
+        say(p, "OK(ferry_event_query(event, &(bool){false}));");
+        MUST(p, ferry_event_query(p->event, &done));
+        break;
+    default:
+        say(p, "ferry_event_destroy(&event);");
+        ferry_event_destroy(&p->event);
+        break;
+    }
+}
+
+/* Scratch memory comes from the buffers' pool, so that their blocks are handed out again, dirty. */
+static void
+step_scratch(struct player *p)
+{
+    ferry_stream *stream = p->streams[choose_stream(p)];
+    unsigned s = choose_stream(p);
+    ferry_pool *pool;
+    ferry_pool_stats stats;
+    MUST(p, ferry_context_pool(p->world->f.context, ferry_stream_place(stream), FERRY_MEMORY_DEVICE, &pool));
+    say(p, "OK(ferry_context_pool(f.context, %d, FERRY_MEMORY_DEVICE, &pool));", ferry_stream_place(stream));
+    size_t bytes = (size_t)(1 + p->bytes[4]) * 64;
+    if (flags_of(p) % 8 == 2) {
+        say(p, "TRY(ferry_pool_compact(pool, NULL));");
+        ferry_status status = ferry_pool_compact(pool, NULL);
+        if (status != FERRY_ERROR_BUSY)
+            MUST(p, status);
+        return;
+    }
+    if (flags_of(p) % 4 == 3) {
+        say(p, "(void)ferry_pool_trim(pool, %zu);", bytes);
+        MUST(p, ferry_pool_trim(pool, bytes));
+        MUST(p, ferry_pool_statistics(pool, &stats));
+        return;
+    }
+    ferry_block *block;
+    say(p, "if (TRY(ferry_pool_take(pool, %zu, s[%u][%u], &block)) == FERRY_OK) {", bytes, p->number, s);
+    ferry_status status = ferry_pool_take(pool, bytes, stream, &block);
+    say(p, "queue_fill(&f, s[%u][%u], ferry_block_pointer(block), 0x55555555, %zu); OK(ferry_pool_give(&block, s[%u][%u])); }", p->number, s,
+        bytes / 4, p->number, s);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
+        return;
+    MUST(p, status);
+    queue_fill(&p->world->f, stream, ferry_block_pointer(block), 0x55555555, bytes / 4);
+    MUST(p, ferry_pool_give(&block, stream));
+}
+
+/* Out to a file and back into another range. */
+static void
+step_file(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    char path[64], said[64];
+    if (to.count == 0 || overlap(&to, &from))
+        return;
+    snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
+    /* The printed program is the same every time. */
+    snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
+    begin_call(p, &from);
+    say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name, from.offset, to.count, said);
+    if (!end_call(p, &from, ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL), 0)) {
+        unlink(path);
+        return;
+    }
+    begin_call(p, &to);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_load(%s, INT, %zu, %zu, \"%s\", 0, NULL));", to.name, to.offset, to.count, said);
+    end_call(p, &to, ferry_buffer_load(to.handle, INT, to.offset, to.count, path, 0, NULL), BY_CHUNKS);
+    say(p, "unlink(\"%s\");", said);
+    unlink(path);
+}
+
+/* -- failures -------------------------------------------------------------------------------------- */
+
+/* The next call but `arm_later` that changes or reads a buffer meets a device, or a malloc(), that fails once. */
+static void
+step_fail(struct player *p)
+{
+    if (p->world->setup.players > 1 || p->arm)
+        return;
+    p->arm_memory = flags_of(p) & 1;
+    p->arm_later = (flags_of(p) >> 1) % 2;
+    p->arm = 1 + (p->bytes[4] & 3) + (p->bytes[4] >= 192 ? p->bytes[4] % 8 : 0);
+}
+
+const struct step life_steps[] = {
+    {"renew", step_renew, 3},
+    {"retain", step_retain, 1},
+    {"resize", step_resize, 3},
+    {"view", step_view, 4},
+    {"reinterpret", step_reinterpret, 1},
+    {"wrap_device", step_wrap_device, 2},
+    {"stream", step_stream, 4},
+    {"event", step_event, 4},
+    {"scratch", step_scratch, 3},
+    {"file", step_file, 1},
+    {"fail", step_fail, 20},
+    {NULL, NULL, 0},
+};

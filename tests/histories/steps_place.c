@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps of code that keeps raw pointers, and of what memory is where. None of them changes what a buffer contains, but marks and discards. */
+#include "tests/histories/history.h"
+
+static void
+step_sync_to(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t.name, t.offset, t.count, place);
+    ferry_status status = ferry_buffer_sync_to(t.handle, t.offset, t.count, place);
+    end_call(p, &t, status, 0);
+    if (status == FERRY_OK && !t.subject->shared && !ferry_buffer_is_current(t.handle, place) && t.handle == t.subject->handle &&
+        t.count == t.subject->count)
+        went_wrong(p, "synchronized and not current at %d", place);
+}
+
+/* Written behind Ferry's back through a copy that is pinned. */
+static void
+step_mark(struct player *p)
+{
+    struct target t = choose(p);
+    unsigned s = choose_stream(p);
+    ferry_stream *stream = flags_of(p) & 1 ? NULL : p->streams[s];
+    int place = stream ? ferry_stream_place(stream) : 0;
+    int32_t value = fresh(p, 1);
+    char name[32] = "NULL";
+    void *memory;
+    if (t.count == 0)
+        return;
+    if (stream)
+        snprintf(name, sizeof(name), "s[%u][%u]", p->number, s);
+    begin_call(p, &t);
+    say(p, "status = TRY(ferry_buffer_pin(%s, %d, &memory));", t.name, place);
+    if (!end_call(p, &t, ferry_buffer_pin(t.handle, place, &memory), 0))
+        return;
+    begin_call(p, &t);
+    say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t.name, t.offset, t.count, place);
+    bool good = end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place), 0);
+    if (good && p->held.subject != t.subject) {
+        say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
+        MUST(p, ferry_buffer_wait_idle(t.handle, place));
+        if (stream)
+            say(p, "queue_fill(&f, %s, (int *)memory + %zu, %d, %zu);", name, t.offset, (int)value, t.count);
+        else
+            say(p, "set_constant((int *)memory + %zu, %zu, %d);", t.offset, t.count, (int)value);
+        if (stream)
+            queue_fill(&p->world->f, stream, (int32_t *)memory + t.offset, value, t.count);
+        else
+            set_constant((int32_t *)memory + t.offset, t.count, value);
+        say(p, "OK(ferry_buffer_mark_dirty(%s, %zu, %zu, %d, %s));", t.name, t.offset, t.count, place, name);
+        MUST(p, ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, stream));
+        set_constant(&t.subject->expected[t.begin], t.count, value);
+    }
+    say(p, "OK(ferry_buffer_unpin(%s, %d));", t.name, place);
+    MUST(p, ferry_buffer_unpin(t.handle, place));
+}
+
+static void
+step_invalidate(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t.name, t.offset, t.count, place);
+    end_call(p, &t, ferry_buffer_invalidate(t.handle, t.offset, t.count, place), 0);
+}
+
+static void
+step_discard(struct player *p)
+{
+    struct target t = choose(p);
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, 0);
+    say(p, "TRY(ferry_buffer_discard(%s, %zu, %zu));", t.name, t.offset, t.count);
+    end_call(p, &t, ferry_buffer_discard(t.handle, t.offset, t.count), 0);
+}
+
+static void
+step_evict(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    bool may_not = t.subject->pins[place] > 0 || (t.subject->shared && p->world->setup.players > 1) || t.subject->wrapped;
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_evict(%s, %d));", t.name, place);
+    end_call(p, &t, ferry_buffer_evict(t.handle, place), WHOLE_BUFFER | (may_not ? MAY_BE_STATE : 0));
+}
+
+static void
+step_reserve(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_reserve(%s, %d));", t.name, place);
+    end_call(p, &t, ferry_buffer_reserve(t.handle, place), WHOLE_BUFFER);
+}
+
+static void
+step_prefetch(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    /* It has no event of its own; a failure it meets later must not hit another call's. */
+    p->arm = 0;
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_prefetch(%s, %d, NULL));", t.name, place);
+    end_call(p, &t, ferry_buffer_prefetch(t.handle, place, NULL), WHOLE_BUFFER);
+}
+
+static void
+step_wait(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
+    MUST(p, ferry_buffer_wait_idle(t.handle, place));
+    if (p->held.subject == t.subject || (t.subject->shared && p->world->setup.players > 1))
+        return;
+    say(p, "OK(ferry_buffer_wait_free(%s, FERRY_UPDATE, 1000000000));", t.name);
+    MUST(p, ferry_buffer_wait_free(t.handle, FERRY_UPDATE, 1000000000));
+}
+
+/* A pin that stays over the next steps, or the end of it. */
+static void
+step_pin(struct player *p)
+{
+    struct target t = choose(p);
+    int place = choose_place(p);
+    int number = (int)(t.subject - p->world->subjects);
+    void *memory;
+    if (t.subject->shared && p->world->setup.players > 1)
+        return;
+    if (t.subject->pins[place] > 0) {
+        say(p, "OK(ferry_buffer_unpin(b[%d], %d));", number, place);
+        MUST(p, ferry_buffer_unpin(t.subject->handle, place));
+        t.subject->pins[place]--;
+        return;
+    }
+    begin_call(p, &t);
+    say(p, "TRY(ferry_buffer_pin(b[%d], %d, &memory));", number, place);
+    if (end_call(p, &t, ferry_buffer_pin(t.subject->handle, place, &memory), 0))
+        t.subject->pins[place]++;
+}
+
+/* What may be asked at any time. */
+static void
+step_ask(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_buffer_info info;
+    ferry_transfer_stats stats;
+    ferry_memory_info memory;
+    char text[200];
+    MUST(p, ferry_buffer_info_get(t.subject->handle, &info));
+    if (info.count != t.subject->count || info.borrowed != t.subject->wrapped || info.bytes != info.count * sizeof(int32_t))
+        went_wrong(p, "info tells of %zu elements, borrowed %d, instead of %zu", info.count, info.borrowed, t.subject->count);
+    if (ferry_buffer_describe(t.subject->handle, text, sizeof(text)) < 10 || !strstr(text, "int["))
+        went_wrong(p, "described as \"%s\"", text);
+    if ((unsigned)ferry_buffer_state(t.handle) > FERRY_STATE_MIXED)
+        went_wrong(p, "state %d", (int)ferry_buffer_state(t.handle));
+    MUST(p, ferry_context_transfer_stats(p->world->f.context, &stats));
+    MUST(p, ferry_context_memory_info(p->world->f.context, choose_place(p), &memory));
+    if (p->world->setup.players == 1 && p->world->setup.memory > 0 && choose_place(p) > 0 && memory.live > p->world->setup.memory)
+        went_wrong(p, "%zu bytes live, above the limit", memory.live);
+}
+
+const struct step place_steps[] = {
+    {"sync_to", step_sync_to, 4},
+    {"mark_dirty", step_mark, 4},
+    {"invalidate", step_invalidate, 5},
+    {"discard", step_discard, 2},
+    {"evict", step_evict, 5},
+    {"reserve", step_reserve, 2},
+    {"prefetch", step_prefetch, 3},
+    {"wait", step_wait, 2},
+    {"pin", step_pin, 2},
+    {"ask", step_ask, 2},
+    {NULL, NULL, 0},
+};

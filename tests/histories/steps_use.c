@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that use buffers: scopes at the host and on devices, and launches. */
+#include "tests/histories/history.h"
+
+#include "tests/histories/peek.h"
+
+static const char *const access_names[] = {"0", "FERRY_READ", "FERRY_UPDATE", "FERRY_OVERWRITE"};
+
+static ferry_stream *
+stream_for(struct player *p)
+{
+    return p->streams[choose_stream(p)];
+}
+
+/* Opens at the host; false when it was not opened, as may be. */
+static bool
+open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, int32_t **out)
+{
+    void *memory = NULL;
+    begin_call(p, t);
+    say(p, "TRY(ferry_buffer_open_host(%s, INT, %s, %zu, %zu, &scope, &memory));", t->name, access_names[access], t->offset,
+        t->count);
+    ferry_status status = ferry_buffer_open_host(t->handle, INT, access, t->offset, t->count, scope, &memory);
+    *out = memory;
+    return end_call(p, t, status, 0);
+}
+
+/* A close that fails has closed and committed all the same. */
+static void
+close_scope(struct player *p, const struct target *t, ferry_scope *scope)
+{
+    memcpy(&t->subject->expected[t->begin], &t->subject->next[t->begin], t->count * sizeof(int32_t));
+    begin_call(p, t);
+    say(p, "TRY(ferry_scope_close(&scope));");
+    end_call(p, t, ferry_scope_close(scope), 0);
+}
+
+static void
+step_read_host(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    int32_t *memory;
+    if (!open_host(p, &t, FERRY_READ, &scope, &memory))
+        return;
+    if (t.count > 0) {
+        say_want(p, "memory", &t);
+        expect_range(p, &t, memory);
+    }
+    close_scope(p, &t, &scope);
+}
+
+static void
+step_overwrite_host(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    int32_t *memory, first = fresh(p, t.count);
+    if (!open_host(p, &t, FERRY_OVERWRITE, &scope, &memory))
+        return;
+    say(p, "set_counting(memory, %zu, %d);", t.count, (int)first);
+    for (size_t i = 0; i < t.count; i++)
+        memory[i] = first + (int32_t)i;
+    set_counting(&t.subject->next[t.begin], t.count, first);
+    close_scope(p, &t, &scope);
+}
+
+/* What is not written keeps its value. */
+static void
+step_update_host(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    int32_t *memory, first = fresh(p, t.count);
+    size_t skip = t.count * flags_of(p) / 64, count = (t.count - skip) / 2;
+    if (!open_host(p, &t, FERRY_UPDATE, &scope, &memory))
+        return;
+    if (t.count > 0) {
+        say_want(p, "memory", &t);
+        expect_range(p, &t, memory);
+    }
+    say(p, "set_counting((int *)memory + %zu, %zu, %d);", skip, count, (int)first);
+    for (size_t i = 0; i < count; i++)
+        memory[skip + i] = first + (int32_t)i;
+    set_counting(&t.subject->next[t.begin + skip], count, first);
+    close_scope(p, &t, &scope);
+}
+
+/* What the scope leaves is the old value, or where this place alone had one, what was scribbled. */
+static void
+step_abandon(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    int32_t *memory, first = fresh(p, t.count);
+    if (!open_host(p, &t, flags_of(p) & 1 ? FERRY_OVERWRITE : FERRY_UPDATE, &scope, &memory))
+        return;
+    if (flags_of(p) & 2) {
+        say(p, "set_counting(memory, %zu, %d);", t.count, (int)first);
+        for (size_t i = 0; i < t.count; i++)
+            memory[i] = first + (int32_t)i;
+        set_counting(&t.subject->next[t.begin], t.count, first);
+    }
+    say(p, "OK(ferry_scope_abandon(&scope));");
+    MUST(p, ferry_scope_abandon(&scope));
+    say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
+    MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count));
+    for (size_t i = 0; i < t.count; i++) {
+        int32_t *expected = &t.subject->expected[t.begin + i];
+        if (p->values[i] != *expected && p->values[i] != t.subject->next[t.begin + i] && !(t.subject->scrub && p->values[i] == 0))
+            went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)*expected,
+                       (int)t.subject->next[t.begin + i]);
+        *expected = p->values[i];
+    }
+    say_outcome(p, &t);
+}
+
+/* Beside a write that is held nothing overlapping is opened, and beside a read no write. */
+static void
+step_conflict(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_access first = (ferry_access)(1 + flags_of(p) % 3), second = (ferry_access)(1 + flags_of(p) / 3 % 3);
+    ferry_scope scope, other;
+    int32_t *memory;
+    void *out;
+    if (t.count == 0 || !open_host(p, &t, first, &scope, &memory))
+        return;
+    if (first == FERRY_OVERWRITE)
+        for (size_t i = 0; i < t.count; i++)
+            memory[i] = t.subject->expected[t.begin + i];
+    say_values(p, first == FERRY_OVERWRITE ? "put" : "want", "memory", &t.subject->expected[t.begin], t.count);
+    if (first != FERRY_READ || second != FERRY_READ) {
+        size_t at = t.offset + t.count * flags_of(p) / 64;
+        say(p, "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));", t.name,
+            access_names[second], at);
+        ferry_status status = ferry_buffer_open_host(t.handle, INT, second, at, 1, &other, &out);
+        if (status != FERRY_ERROR_BUSY)
+            went_wrong(p, "a second scope beside the first is %s", ferry_status_name(status));
+    }
+    close_scope(p, &t, &scope);
+}
+
+/* A scope that stays open over the next steps: nobody may write what it reads. */
+static void
+step_hold(struct player *p)
+{
+    struct target t = choose(p);
+    struct held *held = &p->held;
+    int32_t *memory;
+    if (held->subject) {
+        release_held(p);
+        return;
+    }
+    if (t.count == 0 || !open_host(p, &t, FERRY_READ, &held->scope, &memory))
+        return;
+    say(p, "held = scope, held_memory = memory;");
+    held->subject = t.subject;
+    held->memory = memory;
+    held->count = t.count;
+    memcpy(held->expected, &t.subject->expected[t.begin], t.count * sizeof(int32_t));
+}
+
+void
+release_held(struct player *p)
+{
+    struct held *held = &p->held;
+    if (!held->subject)
+        return;
+    for (size_t i = 0; i < held->count; i++)
+        if (held->memory[i] != held->expected[i])
+            went_wrong(p, "element %zu of the scope that was held became %d, not %d", i, (int)held->memory[i],
+                       (int)held->expected[i]);
+    held->subject = NULL;
+    say(p, "OK(ferry_scope_close(&held));");
+    MUST(p, ferry_scope_close(&held->scope));
+}
+
+/* -- on devices ------------------------------------------------------------------------------------ */
+
+static bool
+open_device(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, void **out)
+{
+    begin_call(p, t);
+    say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, s[%u][%u], %zu, %zu, &scope, &memory));", t->name, access_names[access],
+        p->number, choose_stream(p), t->offset, t->count);
+    ferry_status status = ferry_buffer_open_device(t->handle, INT, access, stream_for(p), t->offset, t->count, scope, out);
+    return end_call(p, t, status, 0);
+}
+
+static void
+step_read_device(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    void *memory;
+    if (!open_device(p, &t, FERRY_READ, &scope, &memory))
+        return;
+    if (t.count > 0) {
+        char pinned[32];
+        snprintf(pinned, sizeof(pinned), "page_locked(%u)", p->number);
+        say(p, "OK(peek(&f, s[%u][%u], %s, memory, %zu));", p->number, choose_stream(p), pinned, t.count);
+        say_want(p, pinned, &t);
+        MUST(p, peek(&p->world->f, stream_for(p), p->pinned, memory, t.count));
+        expect_range(p, &t, p->pinned);
+    }
+    close_scope(p, &t, &scope);
+}
+
+/* UPDATE writes the second half. */
+static void
+step_write_device(struct player *p)
+{
+    struct target t = choose(p);
+    bool update = flags_of(p) & 1;
+    size_t skip = update ? t.count / 2 : 0, count = t.count - skip;
+    int32_t value = fresh(p, 1);
+    ferry_scope scope;
+    void *memory;
+    if (!open_device(p, &t, update ? FERRY_UPDATE : FERRY_OVERWRITE, &scope, &memory))
+        return;
+    if (count > 0) {
+        say(p, "queue_fill(&f, s[%u][%u], (int *)memory + %zu, %d, %zu);", p->number, choose_stream(p), skip, (int)value, count);
+        queue_fill(&p->world->f, stream_for(p), (int32_t *)memory + skip, value, count);
+        set_constant(&t.subject->next[t.begin + skip], count, value);
+    }
+    close_scope(p, &t, &scope);
+}
+
+/* Opened on one stream, last used on another of the same place. */
+static void
+step_close_on(struct player *p)
+{
+    struct target t = choose(p);
+    unsigned b = flags_of(p) % p->world->setup.streams;
+    ferry_stream *last = p->streams[b];
+    int32_t value = fresh(p, 1);
+    ferry_scope scope;
+    ferry_event *event;
+    void *memory;
+    if (t.count == 0 || ferry_stream_place(last) != ferry_stream_place(stream_for(p)) ||
+        !open_device(p, &t, FERRY_OVERWRITE, &scope, &memory))
+        return;
+    say(p, "queue_fill(&f, s[%u][%u], memory, -1, %zu);", p->number, choose_stream(p), t.count);
+    say(p, "order(s[%u][%u], s[%u][%u]);", p->number, choose_stream(p), p->number, b);
+    say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, b, (int)value, t.count);
+    say(p, "OK(ferry_scope_close_on(&scope, s[%u][%u]));", p->number, b);
+    queue_fill(&p->world->f, stream_for(p), memory, -1, t.count);
+    MUST(p, ferry_stream_record(stream_for(p), &event));
+    MUST(p, ferry_stream_wait_event(last, event));
+    ferry_event_destroy(&event);
+    queue_fill(&p->world->f, last, memory, value, t.count);
+    MUST(p, ferry_scope_close_on(&scope, last));
+    set_constant(&t.subject->expected[t.begin], t.count, value);
+}
+
+/* Two scopes of one stream in one buffer, the second relying on the first. */
+static void
+step_nested(struct player *p)
+{
+    struct target t = choose(p);
+    int32_t value = fresh(p, 1);
+    size_t half = t.count / 2;
+    ferry_scope outer, inner;
+    void *memory, *first;
+    if (half == 0 || !open_device(p, &t, FERRY_UPDATE, &outer, &memory))
+        return;
+    unsigned s = choose_stream(p);
+    say(p, "outer = scope, outer_memory = memory;");
+    say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, s, (int)value, half);
+    queue_fill(&p->world->f, stream_for(p), memory, value, half);
+    say(p, "OK(ferry_buffer_open_device(%s, INT, FERRY_READ, s[%u][%u], %zu, %zu, &scope, &memory));", t.name, p->number, s,
+        t.offset, half);
+    MUST(p, ferry_buffer_open_device(t.handle, INT, FERRY_READ, stream_for(p), t.offset, half, &inner, &first));
+    say(p, "queue_copy(&f, s[%u][%u], (int *)outer_memory + %zu, memory, %zu);", p->number, s, half, half);
+    queue_copy(&p->world->f, stream_for(p), (int32_t *)memory + half, first, half);
+    bool inner_first = flags_of(p) & 1;
+    say(p, "OK(ferry_scope_close(%s));", inner_first ? "&scope" : "&outer");
+    say(p, "OK(ferry_scope_close(%s));", inner_first ? "&outer" : "&scope");
+    MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
+    MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
+    set_constant(&t.subject->expected[t.begin], 2 * half, value);
+}
+
+/* Two scopes of one stream around one copy of the device, which nobody waits for. */
+static void
+step_copy_scopes(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    ferry_scope reading, writing;
+    void *source, *memory;
+    unsigned s = choose_stream(p);
+    if (to.count == 0 || overlap(&to, &from) || !open_device(p, &from, FERRY_READ, &reading, &source))
+        return;
+    say(p, "outer = scope, outer_memory = memory;");
+    if (open_device(p, &to, FERRY_OVERWRITE, &writing, &memory)) {
+        say(p, "queue_copy(&f, s[%u][%u], memory, outer_memory, %zu);", p->number, s, to.count);
+        queue_copy(&p->world->f, stream_for(p), memory, source, to.count);
+        memcpy(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+        close_scope(p, &to, &writing);
+    }
+    say(p, "OK(ferry_scope_close(&outer));");
+    MUST(p, ferry_scope_close(&reading));
+}
+
+/* -- several at once ------------------------------------------------------------------------------- */
+
+/* One is read and one is written, at the host or on a device; overlapping ones are merged. */
+static void
+step_open_all(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    bool at_host = flags_of(p) & 1, abandon = flags_of(p) & 2;
+    if (to.count == 0 || overlap(&to, &from))
+        return;
+    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(to.handle, INT, to.offset, to.count), FERRY_UPDATE),
+                                  ferry_argument_with(ferry_buffer_argument(from.handle, INT, from.offset, from.count), FERRY_READ)};
+    ferry_scope scopes[2];
+    void *out[2];
+    ferry_stream *stream = at_host ? NULL : stream_for(p);
+    int place = at_host ? 0 : ferry_stream_place(stream);
+    char stream_name[32] = "NULL";
+    if (!at_host)
+        snprintf(stream_name, sizeof(stream_name), "s[%u][%u]", p->number, choose_stream(p));
+    begin_call(p, &to);
+    say(p, "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_UPDATE);", to.name, to.offset, to.count);
+    say(p, "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);", from.name, from.offset, from.count);
+    say(p, "TRY(ferry_scope_open_all(scopes, pointers, arguments, 2, %d, %s));", place, stream_name);
+    ferry_status status = ferry_scope_open_all(scopes, out, arguments, 2, place, stream);
+    bool held = status == FERRY_ERROR_BUSY && p->held.subject == from.subject && p->held.subject != to.subject;
+    if (held)
+        went_wrong(p, "BUSY beside another reader");
+    if (!end_call(p, &to, status, 0))
+        return;
+    if (abandon) {
+        say(p, "OK(ferry_scope_abandon(&scopes[0]));");
+        MUST(p, ferry_scope_abandon(&scopes[0]));
+    } else if (at_host) {
+        say(p, "memcpy(pointers[0], pointers[1], %zu);", to.count * sizeof(int32_t));
+        memcpy(out[0], out[1], to.count * sizeof(int32_t));
+    } else {
+        say(p, "queue_copy(&f, %s, pointers[0], pointers[1], %zu);", stream_name, to.count);
+        queue_copy(&p->world->f, stream, out[0], out[1], to.count);
+    }
+    say(p, "ferry_scope_close_all(scopes, 2);");
+    ferry_scope_close_all(scopes, 2);
+    if (!abandon)
+        memcpy(&to.subject->expected[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+}
+
+/* -- launches -------------------------------------------------------------------------------------- */
+
+static void
+step_launch_fill(struct player *p)
+{
+    struct target t = choose(p);
+    int32_t value = fresh(p, 1);
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value);
+    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)value);
+    end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value), OVERWRITES);
+}
+
+static void
+step_launch_add(struct player *p)
+{
+    struct target t = choose(p);
+    begin_call(p, &t);
+    for (size_t i = 0; i < t.count; i++)
+        t.subject->next[t.begin + i] += 3;
+    say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t.name, t.offset, t.count);
+    end_call(p, &t, launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 3), 0);
+}
+
+static void
+step_launch_copy(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    begin_call(p, &to);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+    say(p, "TRY(launch_copy(&w, s[%u][%u], %s, %zu, %s, %zu, %zu));", p->number, choose_stream(p), to.name, to.offset, from.name,
+        from.offset, to.count);
+    ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset, from.handle, from.offset, to.count);
+    end_call(p, &to, status, OVERWRITES);
+}
+
+/* What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes it good. */
+static void
+step_failing_launch(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_argument argument = ferry_buffer_argument(t.handle, INT, t.offset, t.count);
+    if (t.count == 0 || p->world->setup.players > 1 || !p->world->failing || p->held.subject == t.subject)
+        return;
+    drain(p);
+    /* A body that is queued elsewhere and finds its old input lost meanwhile would fail in its turn. */
+    for (unsigned i = 0; i < p->world->setup.streams; i++) {
+        say(p, "OK(ferry_stream_synchronize(s[%u][%u]));", p->number, i);
+        MUST(p, ferry_stream_synchronize(p->streams[i]));
+    }
+    begin_call(p, &t);
+    say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t.name, t.offset, t.count);
+    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));", p->number, choose_stream(p));
+    ferry_status status = ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
+    if (!end_call(p, &t, status, 0))
+        return;
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(s[%u][%u]));", p->number, choose_stream(p));
+    if (ferry_stream_synchronize(stream_for(p)) != FERRY_ERROR_CANCELLED)
+        went_wrong(p, "a failed body is not told: %s", ferry_last_error());
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
+    status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count);
+    bool forgotten = p->world->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
+    if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
+        went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
+    int32_t first = fresh(p, t.count);
+    set_counting(p->values, t.count, first);
+    set_counting(&t.subject->expected[t.begin], t.count, first);
+    say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu));", t.name, t.offset, t.count, (int)first, t.count);
+    MUST(p, ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count));
+}
+
+const struct step use_steps[] = {
+    {"read_host", step_read_host, 10},
+    {"overwrite_host", step_overwrite_host, 8},
+    {"update_host", step_update_host, 8},
+    {"abandon", step_abandon, 3},
+    {"conflict", step_conflict, 2},
+    {"hold", step_hold, 3},
+    {"read_device", step_read_device, 8},
+    {"write_device", step_write_device, 10},
+    {"close_on", step_close_on, 4},
+    {"nested", step_nested, 4},
+    {"copy_scopes", step_copy_scopes, 8},
+    {"open_all", step_open_all, 5},
+    {"launch_fill", step_launch_fill, 6},
+    {"launch_add", step_launch_add, 8},
+    {"launch_copy", step_launch_copy, 8},
+    {"failing_launch", step_failing_launch, 1},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* A history from its bytes to its end: the context, the players and their threads. */
+#include "tests/histories/history.h"
+
+#include <pthread.h>
+
+#include "src/buffer/worker.h"
+#include "tests/support/fault.h"
+#include "tests/support/fakecuda.h"
+#include "tests/support/lazy.h"
+
+/* -- steps ----------------------------------------------------------------------------------------- */
+
+static const struct step *const step_lists[] = {use_steps, copy_steps, place_steps, life_steps};
+
+static const struct step *
+step_at(size_t at)
+{
+    for (size_t i = 0; i < LENGTH(step_lists); i++)
+        for (const struct step *step = step_lists[i]; step->name; step++)
+            if (at-- == 0)
+                return step;
+    return NULL;
+}
+
+static size_t
+step_kinds(void)
+{
+    size_t count = 0;
+    while (step_at(count))
+        count++;
+    return count;
+}
+
+unsigned char
+history_code(uint64_t number)
+{
+    uint64_t total = 0;
+    size_t kind = 0;
+    for (size_t i = 0; step_at(i); i++)
+        total += step_at(i)->weight;
+    for (number %= total; number >= step_at(kind)->weight; kind++)
+        number -= step_at(kind)->weight;
+    return (unsigned char)kind;
+}
+
+const char *
+history_step_name(unsigned char code)
+{
+    return step_at(code % step_kinds())->name;
+}
+
+/* -- playing --------------------------------------------------------------------------------------- */
+
+static void
+play_step(struct player *p, const unsigned char *bytes)
+{
+    const struct step *step = step_at(bytes[0] % step_kinds());
+    p->bytes = bytes;
+    p->name = step->name;
+    step->run(p);
+}
+
+/* Everything that is left is checked. */
+static void
+end_player(struct player *p)
+{
+    p->name = "the end";
+    p->arm = 0;
+    drain(p);
+    release_held(p);
+    expect_subject(p, &p->world->subjects[0]);
+    expect_subject(p, &p->world->subjects[1]);
+    for (size_t i = 0; i < 2; i++) {
+        struct subject *own = &p->world->subjects[SHARED + 2 * p->number + i];
+        expect_subject(p, own);
+        end_subject(p, own, false);
+    }
+    if (p->event)
+        say(p, "ferry_event_destroy(&event);");
+    ferry_event_destroy(&p->event);
+}
+
+static void *
+run_player(void *argument)
+{
+    struct player *p = argument;
+    struct world *world = p->world;
+    say(p, "meet();");
+    for (size_t i = 0; i < 2; i++)
+        make_subject(p, &world->subjects[SHARED + 2 * p->number + i], (unsigned)(13 * i + p->number));
+    for (p->step = 0; p->step < world->step_count; p->step++) {
+        const unsigned char *bytes = world->bytes + p->step * STEP_BYTES;
+        if ((bytes[STEP_BYTES - 1] & 3) % world->setup.players == p->number)
+            play_step(p, bytes);
+    }
+    end_player(p);
+    say(p, "meet();");
+    return NULL;
+}
+
+/* -- the world ------------------------------------------------------------------------------------- */
+
+static ferry_status
+fail_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    ferry_call_fail(call, "this body fails as it should");
+    return FERRY_ERROR_CANCELLED;
+}
+
+static void
+make_failing_kernel(struct world *world)
+{
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    if (strcmp(device_of(&world->f, 1)->kind, "cuda") != 0)
+        OK(ferry_kernel_create(world->f.context, &source, &world->failing));
+}
+
+/* The second word of a device. */
+static void
+choose_mode(const char *device)
+{
+    bool is_lazy = strstr(device, " lazy");
+    fault_wrap(is_lazy ? &lazy_kind : &ferryi_emulated_kind);
+    fault_status(FERRY_ERROR_DEVICE);
+    if (strncmp(device, "cuda", 4) != 0)
+        return;
+    if (!getenv("FERRY_CUDA_LIBRARY"))
+        setenv("FERRY_CUDA_LIBRARY", FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so", 1);
+    struct fakecuda fake;
+    setenv("FAKECUDA_DEVICES", "2", 1);
+    setenv("FAKECUDA_MODE", is_lazy ? "lazy" : "thread", 1);
+    if (fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake))
+        fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
+}
+
+static void
+no_trace(const ferry_trace *trace, void *user)
+{
+    (void)trace, (void)user;
+}
+
+void
+history_open(struct world *world, const struct history_setup *setup)
+{
+    memset(world, 0, sizeof(*world));
+    world->setup = *setup;
+    choose_mode(setup->device);
+    char devices[64];
+    snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(setup->device, " "), setup->device);
+    ferry_context_options options = {.devices = devices, .trace = no_trace, .staging_chunk_bytes = 4096, .staging_chunk_count = 2,
+                                     .device_bytes_limit = setup->memory};
+    fixture_open(&world->f, &options);
+    work_open(&world->f, &world->w);
+    make_failing_kernel(world);
+    world->injects = strcmp(device_of(&world->f, 1)->kind, "fault") == 0;
+    for (unsigned i = 0; i < PLAYERS_MAX; i++)
+        world->players[i].pinned = (int32_t *)(void *)world->f.pinned + (size_t)LENGTH_MAX * i;
+    for (unsigned i = 0; i < setup->players; i++)
+        for (unsigned k = 0; k < setup->streams; k++)
+            world->players[i].streams[k] = make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
+}
+
+void
+history_close(struct world *world)
+{
+    ferryi_worker_stop(world->f.context);
+    for (unsigned i = 0; i < world->setup.players; i++)
+        for (unsigned k = 0; k < world->setup.streams; k++)
+            ferry_stream_destroy(&world->players[i].streams[k]);
+    ferry_kernel_destroy(&world->failing);
+    work_close(&world->w);
+    /* What is given back with failures before is logged. */
+    if (world->tripped)
+        world->f.errors = 0;
+    fixture_close(&world->f);
+    if (world->injects && fault_live() != 0) {
+        fprintf(stderr, "%d things of the device were not given back\n", (int)fault_live());
+        abort();
+    }
+}
+
+void
+history_play(const unsigned char *bytes, size_t count, const struct history_setup *setup)
+{
+    static struct world world;
+    history_open(&world, setup);
+    world.bytes = bytes;
+    world.step_count = count / STEP_BYTES;
+    for (unsigned i = 0; i < setup->players; i++) {
+        struct player *p = &world.players[i];
+        p->world = &world;
+        p->number = i;
+        p->next_value = 1 + 100000000 * (int32_t)i;
+        p->script = setup->scripts[i];
+    }
+    for (size_t i = 0; i < SHARED; i++) {
+        world.subjects[i].shared = true;
+        make_subject(&world.players[0], &world.subjects[i], (unsigned)(35 * i));
+    }
+    pthread_t threads[PLAYERS_MAX];
+    for (unsigned i = 1; i < setup->players; i++)
+        if (pthread_create(&threads[i], NULL, run_player, &world.players[i]) != 0)
+            abort();
+    run_player(&world.players[0]);
+    for (unsigned i = 1; i < setup->players; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < SHARED; i++)
+        end_subject(&world.players[0], &world.subjects[i], false);
+    history_counts.steps += world.step_count;
+    history_close(&world);
+}

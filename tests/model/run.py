@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Explore the protocol models with Spin, and see that each breaks when one transition does.
+
+usage: run.py MODEL [--large] [--spin SPIN] [--cc COMPILER]
+
+Prints TAP: one case for each configuration, with the states explored, and one for each deliberate break, which must
+be found. --large explores the configurations that take minutes instead of seconds, without the breaks.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lint"))
+from tap import Tap  # noqa: E402
+
+DEPTH = 1000000
+MEGABYTES = 2000
+
+# By model: configurations that are quick, those that are large, and the breaks, each with the configuration it is found in.
+MODELS = {
+    "protocol": {
+        "quick": ["OPERATIONS=1"],
+        "large": ["OPERATIONS=2 EVICTIONS=0", "OPERATIONS=1 EVICTIONS=2"],
+        "breaks": {name: "OPERATIONS=1" for name in (
+            "LOCK WAKE CONFLICT WAIT MOVE JOIN_EARLY DELTA COMMIT COMMIT_EARLY SAME_STREAM FORGET "
+            "EVICT_HELD EVICT_WRITES EVICT_ONLY EVICT_CLAIM").split()},
+    },
+    "order": {
+        "quick": ["OPERATIONS=1", "OPERATIONS=1 PER_THREAD", "OPERATIONS=1 RETIRE"],
+        "large": ["OPERATIONS=2 WHOLE", "OPERATIONS=2 RETIRE WHOLE WRITES"],
+        "breaks": {
+            "TICK": "WHOLE", "SEEN": "WHOLE", "WAIT": "WHOLE", "READERS": "WHOLE", "STAMP": "WHOLE", "HOST": "WHOLE",
+            "CLEAR": "THREADS=3 OPERATIONS=1", "REPLACE": "THREADS=3 OPERATIONS=1",
+            "JOIN": "WHOLE PER_THREAD",
+            "CLOSING": "OPERATIONS=1 RETIRE", "RECYCLE": "OPERATIONS=1 RETIRE WHOLE",
+            "LIFE": "OPERATIONS=2 RETIRE WHOLE WRITES",
+        },
+    },
+    "lifetime": {
+        "quick": ["THREADS=2"],
+        "large": ["THREADS=3"],
+        "breaks": {name: "THREADS=2" for name in
+                   "VIEW DOOMED LAST UNLIST PENDING TAKE EVICT_REFERENCES EVICT_TWICE".split()},
+    },
+}
+
+
+class Explorer:
+    def __init__(self, model, spin, compiler, folder):
+        self.model, self.spin, self.compiler, self.folder = model, spin, compiler, folder
+
+    def run(self, words):
+        """The report of pan on the model with these macros."""
+        macros = [f"-D{word}" for word in words]
+        subprocess.run([self.spin, "-a", *macros, os.path.join(HERE, self.model + ".pml")], cwd=self.folder,
+                       check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.run([*self.compiler, "-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=4096",
+                        f"-DMEMLIM={MEGABYTES}", "-o", "pan", "pan.c"], cwd=self.folder, check=True)
+        done = subprocess.run(["./pan", f"-m{DEPTH}", "-w22"], cwd=self.folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        return done.stdout
+
+
+def states_of(report):
+    found = re.search(r"(\d+) states, stored", report)
+    return int(found.group(1)) if found else 0
+
+
+def error_of(report):
+    """What pan found wrong; None when it explored everything and found nothing."""
+    found = re.search(r"^pan:\d+: (.*)$", report, re.M)
+    if found:
+        return found.group(1)
+    if "errors: 0" not in report or re.search(r"search not completed|max search depth too small|out of memory", report):
+        return "not explored to the end: " + report[-400:].replace("\n", " / ")
+    return None
+
+
+# A broken model fails by what it promises; anything else is a mistake in the model.
+PROMISES = re.compile(r"assertion violated|invalid end state")
+
+
+def explore(tap, explorer, configurations):
+    for words in configurations:
+        report = explorer.run(words.split())
+        error = error_of(report)
+        tap.case(f"{explorer.model} {words}: {states_of(report)} states", [error] if error else [])
+
+
+def break_each(tap, explorer, breaks):
+    for name, words in breaks.items():
+        error = error_of(explorer.run(words.split() + ["BREAK_" + name]))
+        found = error and PROMISES.search(error)
+        tap.case(f"{explorer.model} {words} BREAK_{name} is found", [] if found else [error or "nothing was found"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=sorted(MODELS))
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--spin", default="spin")
+    parser.add_argument("--cc", default="cc")
+    arguments = parser.parse_args()
+    tap = Tap()
+    wanted = MODELS[arguments.model]
+    with tempfile.TemporaryDirectory() as folder:
+        explorer = Explorer(arguments.model, arguments.spin, arguments.cc.split(), folder)
+        if arguments.large:
+            explore(tap, explorer, wanted["large"])
+        else:
+            explore(tap, explorer, wanted["quick"])
+            break_each(tap, explorer, wanted["breaks"])
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

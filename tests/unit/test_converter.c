@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* A CUDA device's converter, over fakecuda: where its code comes from, and what happens when there is none. */
+#include "tests/unit/cuda_fixture.h"
+
+#include <ferry/convert.h>
+
+#include "src/convert/device.h"
+#include "tests/support/convert_kernels.h"
+
+enum { NO_BINARY = 209, LAUNCH_OUT_OF_MEMORY = 2 };
+
+static int compiled, messages;
+static char last_message[512];
+
+static void
+note(ferry_log_level level, const char *text, void *user)
+{
+    (void)user;
+    assert_int_equal(level, FERRY_LOG_INFO);
+    snprintf(last_message, sizeof(last_message), "%s", text);
+    messages++;
+}
+
+static const struct ferryi_log notes = {note, NULL};
+
+/* A compiler whose images hold the entry points that the source's last line asks for. */
+static ferry_status
+compile(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
+{
+    (void)log;
+    assert_true(architecture > 0);
+    assert_non_null(strstr(text, "#define PAIR_EXACT(from, to, working)"));
+    assert_non_null(strrchr(text, '('));
+    char *image = malloc(512);
+    assert_non_null(image);
+    *out_bytes = 1 + (size_t)snprintf(image, 512, ".entry %s_nearest .entry %s_toward_zero .entry %s_first_unfit", name, name, name);
+    *out_image = image;
+    compiled++;
+    return FERRY_OK;
+}
+
+static ferry_status
+compile_nothing(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image,
+                size_t *out_bytes)
+{
+    (void)name, (void)text, (void)architecture, (void)log, (void)out_image, (void)out_bytes;
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "there is no compiler");
+}
+
+static const ferry_conversion *
+double_to_int(void)
+{
+    static ferry_conversion conversion;
+    conversion = (ferry_conversion){ferry_double_element(), ferry_int_element(), NULL};
+    return &conversion;
+}
+
+/* Three conversions and a search, in memory of the device. */
+static void
+use(ferryi_device *device, ferryi_converter *converter)
+{
+    double *source;
+    int32_t *target;
+    uint64_t *first;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, (void **)&source));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, (void **)&target));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, (void **)&first));
+    for (int i = 0; i < 300; i++)
+        source[i] = i + 0.75;
+    source[200] = 1e10;
+    *first = UINT64_MAX;
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 300, device->default_stream));
+    OK(ferryi_converter_search(converter, double_to_int(), source, 300, first, device->default_stream));
+    OK(ferryi_device_synchronize(device));
+    assert_int_equal(target[0], 1);
+    assert_int_equal(target[299], 300);
+    assert_int_equal(target[200], INT32_MAX);
+    assert_int_equal(*first, 200);
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 300, device->default_stream));
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 0, device->default_stream));
+    OK(ferryi_device_synchronize(device));
+    assert_int_equal(target[0], 0);
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, source));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, first));
+}
+
+static ferryi_converter *
+make(ferryi_device *device, ferryi_convert_compiler *compiler)
+{
+    ferryi_converter *converter;
+    compiled = messages = 0;
+    OK(ferryi_converter_create(device, &notes, compiler, &converter));
+    return converter;
+}
+
+static void
+finish(ferryi_device *device, ferryi_converter *converter)
+{
+    ferryi_converter_destroy(&converter);
+    assert_null(converter);
+    ferryi_converter_destroy(&converter);
+    assert_int_equal(fake->fakecuda_live().modules, 0);
+    close_device(device);
+}
+
+/* The image that nvcc made is loaded once, for all pairs, and nothing is compiled. */
+static void
+test_image_is_used(void **state)
+{
+    (void)state;
+    if (ferryi_convert_image_bytes == 0)
+        skip();
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
+    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_true(ferryi_converter_can(converter, ferry_byte_element(), ferry_half_element()));
+    use(device, converter);
+    assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads + 1);
+    assert_int_equal(compiled + messages, 0);
+    /* What is no pair of numbers has no code. */
+    assert_false(ferryi_converter_can(converter, ferry_int_element(), ferry_int_element()));
+    assert_false(ferryi_converter_can(NULL, ferry_double_element(), ferry_int_element()));
+    finish(device, converter);
+}
+
+/* Where the image does not run, pairs are compiled one by one, at the first use of each. */
+static void
+test_pairs_are_compiled(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    if (ferryi_convert_image_bytes)
+        fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    use(device, converter);
+    assert_int_equal(compiled, 1);
+    assert_true(ferryi_converter_can(converter, ferry_float_element(), ferry_bool_element()));
+    assert_true(ferryi_converter_can(converter, ferry_float_element(), ferry_bool_element()));
+    assert_int_equal(compiled, 2);
+    assert_int_equal(fake->fakecuda_live().modules, 2);
+    finish(device, converter);
+}
+
+/* With neither, the device cannot convert: it is logged once for each pair, with the reason. */
+static void
+test_without_code(void **state)
+{
+    ferryi_convert_compiler *compilers[] = {NULL, compile_nothing};
+    static const char *const reasons[] = {"no compiler", "there is no compiler"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        ferryi_device *device = open_build(NEW, 0);
+        ferryi_converter *converter = make(device, compilers[i]);
+        if (ferryi_convert_image_bytes)
+            fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+        assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+        assert_non_null(strstr(last_message, "ferryi_double_to_int is run by the host"));
+        assert_non_null(strstr(last_message, reasons[i]));
+        int told = messages;
+        assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+        assert_int_equal(messages, told);
+        assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, NULL, NULL, 1, NULL),
+                         FERRY_ERROR_UNSUPPORTED);
+        assert_says("without code");
+        assert_int_equal(ferryi_converter_search(converter, double_to_int(), NULL, 1, NULL, NULL), FERRY_ERROR_UNSUPPORTED);
+        assert_says("without code");
+        finish(device, converter);
+    }
+}
+
+/* An entry point that is missing is as no code; memory that is short is tried again. */
+static void
+test_failures(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    fake->fakecuda_fail_next("cuModuleLoadDataEx", LAUNCH_OUT_OF_MEMORY, 1);
+    assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    fake->fakecuda_fail_next("cuModuleGetFunction", 500, 2);
+    assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_byte_element()));
+    assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_byte_element()));
+    use(device, converter);
+    finish(device, converter);
+}
+
+static int
+start(void **state)
+{
+    convert_kernels_register();
+    return load_builds(state);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CUDA_TEST(test_image_is_used),
+        CUDA_TEST(test_pairs_are_compiled),
+        CUDA_TEST(test_without_code),
+        CUDA_TEST(test_failures),
+    };
+    name_fakecuda();
+    return cmocka_run_group_tests(tests, start, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+/* Compaction, with holders that can move some of their blocks. */
+
+enum { HELD = 256 };
+
+struct mover {
+    struct fixture *fixture;
+    ferry_block *blocks[HELD];
+    size_t count;
+    size_t stuck;  /* every so many is in use and stays; 0: none */
+    size_t calls, failed;
+    size_t asked_for; /* taken instead of moving, to see what happens */
+    ferry_status answer;
+};
+
+static size_t
+move_blocks(void *user, ferry_pool *pool)
+{
+    struct mover *mover = user;
+    size_t moved = 0;
+    mover->calls++;
+    if (mover->asked_for > 0) {
+        ferry_block *none = NULL;
+        mover->answer = ferry_pool_take(pool, mover->asked_for, NULL, &none);
+        return 0;
+    }
+    for (size_t i = 0; i < mover->count; i++) {
+        ferry_block *old = mover->blocks[i], *block = NULL;
+        if (!ferryi_block_is_leaving(old) || (mover->stuck && i % mover->stuck == 0))
+            continue;
+        if (ferry_pool_take(pool, old->requested, NULL, &block) != FERRY_OK) {
+            mover->failed++;
+            continue;
+        }
+        assert_false(ferryi_block_is_leaving(block));
+        memcpy(ferry_block_pointer(block), ferry_block_pointer(old), old->requested);
+        moved += old->requested;
+        ferryi_pool_give(old, 0);
+        mover->blocks[i] = block;
+    }
+    return moved;
+}
+
+/* Slabs of which every `keep`-th block is held. */
+static void
+mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count, size_t keep)
+{
+    *mover = (struct mover){.fixture = fixture};
+    fixture_open(fixture, FERRY_MEMORY_PAGEABLE, limit, NULL);
+    fixture->pool->config.holders.relocate = move_blocks;
+    fixture->pool->config.holders.user = mover;
+    for (size_t i = 0; i < count; i++) {
+        mover->blocks[i] = take(fixture, bytes);
+        memset(ferry_block_pointer(mover->blocks[i]), (int)i, bytes);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (i % keep == 0)
+            mover->blocks[mover->count++] = mover->blocks[i];
+        else
+            give(mover->blocks[i]);
+}
+
+static void
+mover_check(const struct mover *mover, size_t bytes, size_t keep)
+{
+    for (size_t i = 0; i < mover->count; i++) {
+        const unsigned char *memory = ferry_block_pointer(mover->blocks[i]);
+        assert_int_equal(memory[0], (unsigned char)(i * keep));
+        assert_int_equal(memory[bytes - 1], (unsigned char)(i * keep));
+    }
+}
+
+static void
+mover_close(struct mover *mover)
+{
+    for (size_t i = 0; i < mover->count; i++)
+        give(mover->blocks[i]);
+    fixture_close(mover->fixture);
+}
+
+static void
+test_sparse_slabs_become_one(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    ferry_pool_compaction compaction;
+    mover_open(&mover, &fixture, 0, 256 * KIB, 64, 8); /* one block in each of eight slabs */
+    assert_int_equal(fixture.backend.count, 8);
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(fixture.backend.count, 1);
+    assert_int_equal(compaction.freed_slabs, 7);
+    assert_int_equal(compaction.freed_bytes, 14 * MIB);
+    assert_int_equal(compaction.moved_bytes, 7 * 256 * KIB);
+    assert_int_equal(mover.failed, 0);
+    mover_check(&mover, 256 * KIB, 8);
+    for (size_t i = 0; i < mover.count; i++)
+        assert_false(ferryi_block_is_leaving(mover.blocks[i]));
+    assert_agrees(&fixture);
+    assert_int_equal(ferry_pool_compact(fixture.pool, NULL), FERRY_OK); /* nothing more to win */
+    assert_int_equal(fixture.backend.count, 1);
+    mover_close(&mover);
+}
+
+static void
+test_blocks_in_use_stay_and_their_slabs_serve_again(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    ferry_pool_compaction compaction;
+    mover_open(&mover, &fixture, 0, 256 * KIB, 64, 8);
+    mover.stuck = 2;
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 64 / 8 - fixture.backend.count);
+    assert_true(compaction.freed_slabs >= 3);
+    mover_check(&mover, 256 * KIB, 8);
+    assert_agrees(&fixture);
+    /* The pieces of what had to stay are taken again before there is more. */
+    unsigned long allocations = fixture.backend.allocations;
+    for (size_t left = fixture.backend.count * 8 - mover.count; left > 0; left--)
+        mover.blocks[mover.count++] = take(&fixture, 256 * KIB);
+    assert_int_equal(fixture.backend.allocations, allocations);
+    mover_close(&mover);
+}
+
+static void
+test_without_holders_only_empty_slabs_go(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    ferry_pool_compaction compaction;
+    mover_open(&mover, &fixture, 0, 256 * KIB, 32, 16); /* every other slab is empty */
+    fixture.pool->config.holders.relocate = NULL;
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 2);
+    assert_int_equal(compaction.moved_bytes, 0);
+    mover_close(&mover);
+}
+
+/* A move into new memory would win nothing, and a shortage would compact again. */
+static void
+test_moves_get_idle_memory_only(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    mover_open(&mover, &fixture, 0, 256 * KIB, 16, 4);
+    mover.asked_for = 3 * MIB;
+    unsigned long allocations = fixture.backend.allocations;
+    assert_int_equal(ferry_pool_compact(fixture.pool, NULL), FERRY_OK);
+    assert_int_equal(mover.answer, FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(mover.calls, 1);
+    assert_int_equal(fixture.backend.allocations, allocations);
+    mover.asked_for = 0;
+    mover_close(&mover);
+}
+
+static void
+test_a_shortage_compacts_where_holes_are_the_reason(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    mover_open(&mover, &fixture, 8 * MIB, 256 * KIB, 32, 2); /* 4 MiB idle, in holes of 256 KiB */
+    ferry_block *block = take(&fixture, 3 * MIB);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.shortages, 1);
+    assert_int_equal(stats.saved_by_compaction, 1);
+    mover_check(&mover, 256 * KIB, 2);
+    ferry_block *none = NULL;
+    size_t calls = mover.calls;
+    assert_int_equal(ferry_pool_take(fixture.pool, 3 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(mover.calls, calls); /* too few idle bytes: not even tried */
+    give(block);
+    mover_close(&mover);
+}
+
+static void
+test_memory_that_cannot_be_freed_stays_usable(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct mover mover;
+    ferry_pool_compaction compaction;
+    mover_open(&mover, &fixture, 0, 256 * KIB, 16, 8);
+    fixture.backend.fail_at = fixture.backend.calls + 1;
+    fixture.backend.fail_with = FERRY_ERROR_DEVICE;
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 0);
+    assert_int_equal(fixture.backend.count, 2);
+    assert_agrees(&fixture);
+    unsigned long allocations = fixture.backend.allocations;
+    for (size_t i = 0; i < 14; i++)
+        mover.blocks[mover.count++] = take(&fixture, 256 * KIB);
+    assert_int_equal(fixture.backend.allocations, allocations);
+    mover_close(&mover);
+}
+
+static void
+test_arguments_are_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(ferry_pool_compact(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+/* -- under threads ----------------------------------------------------------------------------------- */
+
+enum { THREADS = 3, SLOTS = 40 };
+
+struct worker {
+    struct fixture *fixture;
+    uint64_t seed;
+    atomic_bool *stop;
+};
+
+/* Takes, marks, checks and gives at random. */
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+    ferry_block *held[SLOTS] = {0};
+    size_t bytes[SLOTS] = {0};
+    for (int n = 0; n < 4000 || !atomic_load(worker->stop); n++) {
+        worker->seed = worker->seed * 6364136223846793005u + 1442695040888963407u;
+        size_t slot = (size_t)(worker->seed >> 40) % SLOTS;
+        unsigned char *memory = ferry_block_pointer(held[slot]);
+        if (held[slot]) {
+            if (memory[0] != slot || memory[bytes[slot] - 1] != slot)
+                abort();
+            ferryi_pool_give(held[slot], 0);
+            held[slot] = NULL;
+            continue;
+        }
+        bytes[slot] = 256 + (size_t)(worker->seed >> 20) % (200 * KIB);
+        if (ferry_pool_take(worker->fixture->pool, bytes[slot], NULL, &held[slot]) != FERRY_OK)
+            abort();
+        memory = ferry_block_pointer(held[slot]);
+        memory[0] = memory[bytes[slot] - 1] = (unsigned char)slot;
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        ferryi_pool_give(held[i], 0);
+    return NULL;
+}
+
+static void
+test_other_threads_go_on(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    pthread_t threads[THREADS];
+    struct worker workers[THREADS];
+    atomic_bool stop = false;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture.crowded = true;
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){&fixture, i + 1, &stop};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int n = 0; n < 100; n++)
+        assert_int_equal(ferry_pool_compact(fixture.pool, NULL), FERRY_OK);
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    fixture_close(&fixture);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sparse_slabs_become_one),
+        cmocka_unit_test(test_blocks_in_use_stay_and_their_slabs_serve_again),
+        cmocka_unit_test(test_without_holders_only_empty_slabs_go),
+        cmocka_unit_test(test_moves_get_idle_memory_only),
+        cmocka_unit_test(test_a_shortage_compacts_where_holes_are_the_reason),
+        cmocka_unit_test(test_memory_that_cannot_be_freed_stays_usable),
+        cmocka_unit_test(test_arguments_are_checked),
+        cmocka_unit_test(test_other_threads_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

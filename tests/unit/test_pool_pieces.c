@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+#include "src/pool/size_tree.h"
+
+/* Neighbours that split and merge in slabs, and large blocks found by size. */
+
+/* -- pieces of slabs --------------------------------------------------------------------------------- */
+
+static void
+test_classes_share_a_slab(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[4];
+    const size_t sizes[] = {300, 5000, 100 * KIB, MIB};
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take(&fixture, sizes[i]);
+    assert_int_equal(fixture.backend.allocations, 1);
+    for (size_t i = 0; i < 4; i++)
+        give(blocks[i]);
+    fixture_close(&fixture);
+}
+
+/* In every order in which neighbours can come back. */
+static void
+test_neighbours_that_came_back_make_a_larger_block(void **state)
+{
+    (void)state;
+    const size_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3}, {1, 3, 2, 0}};
+    for (size_t o = 0; o < 4; o++) {
+        struct fixture fixture;
+        ferry_block *blocks[8];
+        fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+        for (size_t i = 0; i < 8; i++)
+            blocks[i] = take(&fixture, 256 * KIB);
+        void *low = blocks[0]->pointer;
+        for (size_t i = 0; i < 4; i++)
+            give(blocks[orders[o][i]]);
+        ferry_block *whole = take(&fixture, MIB);
+        assert_int_equal(fixture.backend.allocations, 1);
+        assert_ptr_equal(ferry_block_pointer(whole), low);
+        assert_true(ferryi_pool_check(fixture.pool));
+        for (size_t i = 4; i < 8; i++)
+            give(blocks[i]);
+        give(whole);
+        assert_int_equal(statistics(&fixture).cached_bytes, 2 * MIB);
+        fixture_close(&fixture);
+    }
+}
+
+static void
+test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[8];
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = take(&fixture, 128 * KIB);
+    for (size_t i = 0; i < 8; i++)
+        give(blocks[i]);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.cached_blocks, 9);
+    ferry_block *other = take(&fixture, 64 * KIB); /* of the rest of the slab */
+    assert_int_equal(statistics(&fixture).cached_blocks, 9);
+    give(other);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_held_block_keeps_its_neighbours_apart(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[8];
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 2 * MIB, NULL);
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = take(&fixture, 256 * KIB);
+    for (size_t i = 0; i < 8; i += 2)
+        give(blocks[i]);
+    ferry_block *none = NULL;
+    assert_int_equal(ferry_pool_take(fixture.pool, 512 * KIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "cached 1048576, largest free 262144"));
+    for (size_t i = 1; i < 8; i += 2)
+        give(blocks[i]);
+    give(take(&fixture, MIB));
+    fixture_close(&fixture);
+}
+
+static void
+test_pages_in_a_slab(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[60];
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    for (size_t i = 0; i < 60; i += 2) {
+        blocks[i] = take(&fixture, 300 + i * 10);
+        blocks[i + 1] = take(&fixture, 32 * KIB + i * 500);
+        assert_int_equal((uintptr_t)ferry_block_pointer(blocks[i + 1]) % 4096, 0);
+    }
+    assert_true(ferryi_pool_check(fixture.pool));
+    for (size_t i = 0; i < 60; i++)
+        give(blocks[i]);
+    fixture_close(&fixture);
+}
+
+/* -- large blocks ------------------------------------------------------------------------------------ */
+
+static void
+test_a_large_take_gets_the_best_fit(void **state)
+{
+    (void)state;
+    enum { SIZES = 12 };
+    struct fixture fixture;
+    ferry_block *blocks[SIZES];
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    /* More of other sizes than anybody would look at one by one. */
+    for (size_t i = 0; i < SIZES; i++)
+        blocks[i] = take(&fixture, GIB + (SIZES - i) * 32 * MIB);
+    for (size_t i = 0; i < SIZES; i++)
+        give(blocks[i]);
+    for (size_t i = 0; i < SIZES; i++) {
+        ferry_block *block = take(&fixture, GIB + (i + 1) * 32 * MIB - 100);
+        assert_int_equal(block->bytes, GIB + (i + 1) * 32 * MIB);
+        give(block);
+    }
+    assert_int_equal(fixture.backend.allocations, SIZES);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_fit_wastes_an_eighth_at_most(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 9 * MIB));
+    ferry_block *next_class = take(&fixture, 8 * MIB);
+    assert_int_equal(next_class->bytes, 9 * MIB);
+    give(next_class);
+    ferry_block *own = take(&fixture, 8 * MIB - 1); /* an eighth and a byte */
+    assert_int_equal(own->bytes, 8 * MIB);
+    give(own);
+    assert_int_equal(fixture.backend.allocations, 2);
+    fixture_close(&fixture);
+}
+
+static void
+test_a_tree_by_size_is_a_sorted_list(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 500 };
+    static ferry_block blocks[BLOCKS];
+    bool in[BLOCKS] = {false};
+    ferry_block *root = NULL;
+    uint64_t seed = 3;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i].bytes = 1000 + i / 4 * 10;
+        blocks[i].in_sizes.rank = i * 7 % 1001;
+    }
+    for (int n = 0; n < 20000; n++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t i = (size_t)(seed >> 33) % BLOCKS, bytes = 990 + (size_t)(seed >> 20) % 1300;
+        if (in[i])
+            ferryi_size_tree_remove(&root, &blocks[i]);
+        else
+            ferryi_size_tree_insert(&root, &blocks[i]);
+        in[i] = !in[i];
+
+        const ferry_block *best = NULL;
+        for (size_t k = 0; k < BLOCKS; k++)
+            if (in[k] && blocks[k].bytes >= bytes &&
+                (!best || blocks[k].bytes < best->bytes || (blocks[k].bytes == best->bytes && blocks[k].in_sizes.rank < best->in_sizes.rank)))
+                best = &blocks[k];
+        assert_ptr_equal(ferryi_size_tree_find(root, bytes), best);
+    }
+    size_t count = 0, members = 0;
+    for (const ferry_block *at = NULL; (at = ferryi_size_tree_next(root, at));)
+        count++;
+    for (size_t i = 0; i < BLOCKS; i++)
+        members += in[i];
+    assert_int_equal(count, members);
+}
+
+static size_t
+depth_of(const ferry_block *block)
+{
+    if (!block)
+        return 0;
+    size_t left = depth_of(block->in_sizes.left), right = depth_of(block->in_sizes.right);
+    return 1 + ferryi_max_size(left, right);
+}
+
+/* However they came: rising, falling, all of one size. */
+static void
+test_a_tree_by_size_stays_low(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 1 << 14 };
+    ferry_block *blocks = calloc(BLOCKS, sizeof(*blocks));
+    assert_non_null(blocks);
+    for (int way = 0; way < 3; way++) {
+        ferry_block *root = NULL;
+        for (size_t i = 0; i < BLOCKS; i++) {
+            blocks[i].bytes = way == 0 ? i : way == 1 ? BLOCKS - i : 1;
+            blocks[i].in_sizes.rank = ~(uint64_t)i;
+            ferryi_size_tree_insert(&root, &blocks[i]);
+        }
+        assert_true(depth_of(root) <= 4 * 14);
+    }
+    free(blocks);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_classes_share_a_slab),
+        cmocka_unit_test(test_neighbours_that_came_back_make_a_larger_block),
+        cmocka_unit_test(test_blocks_of_a_class_stay_whole_until_memory_is_short),
+        cmocka_unit_test(test_a_held_block_keeps_its_neighbours_apart),
+        cmocka_unit_test(test_pages_in_a_slab),
+        cmocka_unit_test(test_a_large_take_gets_the_best_fit),
+        cmocka_unit_test(test_a_fit_wastes_an_eighth_at_most),
+        cmocka_unit_test(test_a_tree_by_size_is_a_sorted_list),
+        cmocka_unit_test(test_a_tree_by_size_stays_low),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+/* What a pool keeps, as the program told it. */
+
+#define MS UINT64_C(1000000)
+
+static void
+configure(struct fixture *fixture, ferry_pool_options options)
+{
+    assert_int_equal(ferry_pool_configure(fixture->pool, &options), FERRY_OK);
+}
+
+static void
+test_the_limit_can_be_changed(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *none = NULL;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 8 * MIB, NULL);
+    configure(&fixture, (ferry_pool_options){.limit_bytes = 4 * MIB});
+    assert_int_equal(ferry_pool_take(fixture.pool, 5 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "free 4194304, total 4194304"));
+    assert_int_equal(statistics(&fixture).limit_bytes, 4 * MIB);
+    assert_int_equal(ferry_pool_configure(fixture.pool, NULL), FERRY_OK); /* as it was made */
+    assert_int_equal(statistics(&fixture).limit_bytes, 8 * MIB);
+    give(take(&fixture, 5 * MIB));
+    assert_int_equal(ferry_pool_configure(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    fixture_close(&fixture);
+}
+
+static void
+test_above_the_mark_idle_memory_goes_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[8];
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    configure(&fixture, (ferry_pool_options){.high_water_bytes = 10 * MIB});
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = take(&fixture, 4 * MIB); /* what is held may be more */
+    assert_int_equal(fixture.backend.bytes, 32 * MIB);
+    for (size_t i = 0; i < 8; i++)
+        give(blocks[i]);
+    assert_true(fixture.backend.bytes <= 10 * MIB);
+    assert_true(fixture.backend.bytes > 0); /* below the mark it is kept */
+    uint64_t misses = statistics(&fixture).misses;
+    give(take(&fixture, 4 * MIB));
+    assert_int_equal(statistics(&fixture).misses, misses);
+    fixture_close(&fixture);
+}
+
+/* Growth gives older memory back, also what lies in magazines. */
+static void
+test_growth_above_the_mark_gives_older_memory_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    configure(&fixture, (ferry_pool_options){.high_water_bytes = 16 * MIB});
+    give(take(&fixture, 5 * MIB));
+    give(take(&fixture, 6 * MIB));
+    ferry_block *held = take(&fixture, 10 * MIB);
+    assert_true(fixture.backend.bytes <= 16 * MIB);
+    assert_int_equal(fixture.backend.frees, 1); /* the oldest, which was enough */
+    give(held);
+    fixture_close(&fixture);
+}
+
+static void
+test_the_mark_leaves_the_threshold(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[4];
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    configure(&fixture, (ferry_pool_options){.high_water_bytes = 1, .release_threshold_bytes = 8 * MIB});
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take(&fixture, 4 * MIB);
+    for (size_t i = 0; i < 4; i++)
+        give(blocks[i]);
+    assert_int_equal(statistics(&fixture).cached_bytes, 8 * MIB);
+    assert_int_equal(fixture.backend.frees, 2);
+    fixture_close(&fixture);
+}
+
+static void
+test_old_memory_goes_back_when_the_period_is_over(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 5 * MIB));
+    ferryi_sleep_ns(1100 * MS);
+    configure(&fixture, (ferry_pool_options){.trim_period_ms = 20, .trim_age_ms = 1000});
+    give(take(&fixture, 4 * MIB)); /* too early */
+    assert_int_equal(fixture.backend.frees, 0);
+    ferryi_sleep_ns(25 * MS);
+    give(take(&fixture, 3 * MIB));
+    assert_int_equal(fixture.backend.frees, 1); /* the 5 MiB; the others are young */
+    assert_int_equal(statistics(&fixture).cached_bytes, 7 * MIB);
+    fixture_close(&fixture);
+}
+
+/* A thread that only hits looks at the clock once in a while. */
+static void
+test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 5 * MIB));
+    give(take(&fixture, 3 * MIB));
+    statistics(&fixture); /* out of the magazines, with its time */
+    configure(&fixture, (ferry_pool_options){.trim_period_ms = 5});
+    ferryi_sleep_ns(10 * MS);
+    for (int n = 0; n < 300; n++)
+        give(take(&fixture, 3 * MIB));
+    assert_int_equal(fixture.backend.frees, 1);
+    fixture_close(&fixture);
+}
+
+static void
+test_without_a_policy_nothing_goes_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 1; i < 20; i++)
+        give(take(&fixture, i * 2 * MIB));
+    ferryi_sleep_ns(5 * MS);
+    for (int n = 0; n < 600; n++)
+        give(take(&fixture, 4 * MIB));
+    assert_int_equal(fixture.backend.frees, 0);
+    fixture_close(&fixture);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_limit_can_be_changed),
+        cmocka_unit_test(test_above_the_mark_idle_memory_goes_back),
+        cmocka_unit_test(test_growth_above_the_mark_gives_older_memory_back),
+        cmocka_unit_test(test_the_mark_leaves_the_threshold),
+        cmocka_unit_test(test_old_memory_goes_back_when_the_period_is_over),
+        cmocka_unit_test(test_the_period_is_seen_by_a_thread_that_only_hits),
+        cmocka_unit_test(test_without_a_policy_nothing_goes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

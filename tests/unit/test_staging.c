@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/* Which way pageable memory goes: rings, loops, helpers, and memory that was page-locked later. Over emulated devices. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/transfer/run.h"
+
+#define KIB ((size_t)1024)
+#define MIB ((size_t)1024 * 1024)
+
+struct rig {
+    ferryi_device *heads[2];
+    ferryi_order order;
+    struct ferryi_log log;
+    ferryi_engine *engine;
+    ferryi_lane *in, *out;
+    atomic_bool staged; /* the last transfer was */
+};
+
+static void
+on_trace(const ferry_trace *trace, void *user)
+{
+    atomic_store(&((struct rig *)user)->staged, trace->staged);
+}
+
+static void
+rig_open(struct rig *r, struct ferryi_engine_config config)
+{
+    memset(r, 0, sizeof(*r));
+    struct ferryi_device_config device = {.emulated_memory_bytes = 512 * MIB};
+    assert_int_equal(ferryi_emulated_kind.open(0, &device, &r->heads[1]), FERRY_OK);
+    assert_int_equal(ferryi_order_init(&r->order, &r->log), FERRY_OK);
+    config.devices = r->heads;
+    config.count = 1;
+    config.order = &r->order;
+    config.log = &r->log;
+    config.trace = on_trace;
+    config.trace_user = r;
+    assert_int_equal(ferryi_engine_create(&config, &r->engine), FERRY_OK);
+    assert_int_equal(ferryi_engine_lane(r->engine, 1, 0, &r->in), FERRY_OK);
+    assert_int_equal(ferryi_engine_lane(r->engine, 0, 1, &r->out), FERRY_OK);
+}
+
+static void
+rig_close(struct rig *r)
+{
+    ferryi_engine_destroy(&r->engine);
+    ferryi_order_clear(&r->order);
+    r->heads[1]->ops->close(r->heads[1]);
+}
+
+static char *
+device_memory(struct rig *r, size_t bytes)
+{
+    void *memory;
+    assert_int_equal(FERRYI_CALL(r->heads[1], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory), FERRY_OK);
+    return memory;
+}
+
+static void
+device_free(struct rig *r, char *memory)
+{
+    assert_int_equal(ferryi_device_synchronize(r->heads[1]), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(r->heads[1], memory_free, FERRY_MEMORY_DEVICE, memory), FERRY_OK);
+}
+
+static ferry_status
+upload(struct rig *r, char *device, const char *host, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory to = {.place = 1, .pointer = device}, from = {.place = 0, .pointer = (void *)(uintptr_t)host};
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->in, job);
+}
+
+static ferry_status
+download(struct rig *r, char *host, const char *device, size_t bytes, const struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory to = {.place = 0, .pointer = host}, from = {.place = 1, .pointer = (void *)(uintptr_t)device};
+    assert_int_equal(ferryi_device_synchronize(r->heads[1]), FERRY_OK);
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->out, job);
+}
+
+static char *
+allocate(size_t bytes)
+{
+    char *memory = malloc(bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+static void
+scribble(char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        memory[i] = (char)((i * 2654435761u >> 9) + i / 4093);
+}
+
+static ferry_transfer_stats
+stats(struct rig *r)
+{
+    ferry_transfer_stats s;
+    ferryi_engine_stats(r->engine, &s);
+    return s;
+}
+
+static void
+round_trip(struct rig *r, char *device, const char *source, char *back, size_t bytes)
+{
+    memset(back, 0, bytes);
+    assert_int_equal(upload(r, device, source, bytes, NULL), FERRY_OK);
+    assert_int_equal(download(r, back, device, bytes, NULL), FERRY_OK);
+    assert_true(memcmp(back, source, bytes) == 0);
+}
+
+static unsigned
+threads_of_process(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    while (folder && readdir(folder))
+        count++;
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+/* -- helpers --------------------------------------------------------------------------------------- */
+
+static void
+test_100_mib_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
+{
+    (void)state;
+    static const size_t chunks[] = {4 * KIB, 256 * KIB, 5 * MIB / 2 + 1, 64 * MIB};
+    size_t bytes = 100 * MIB - 3;
+    char *source = allocate(bytes + 1), *back = allocate(bytes + 2);
+    scribble(source, bytes + 1);
+    for (size_t i = 0; i < 4; i++) {
+        for (unsigned threads = 1; threads <= 4; threads += threads) {
+            struct rig r;
+            rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = chunks[i], .chunk_count = 4, .threads = threads});
+            char *device = device_memory(&r, bytes);
+            round_trip(&r, device, source + 1, back + 1, bytes);
+            ferry_transfer_stats s = stats(&r);
+            uint64_t each = (bytes + chunks[i] - 1) / chunks[i];
+            assert_int_equal(s.staging_chunks, 2 * each);
+            assert_int_equal(s.staged.bytes, 2 * bytes);
+            assert_int_equal(s.libc_bytes + s.prefetch_bytes + s.stream_bytes, 2 * bytes);
+            if (threads == 1)
+                assert_int_equal(s.helper_chunks, 0);
+            else if (each > 1000)
+                assert_true(s.helper_chunks > 0);
+            device_free(&r, device);
+            rig_close(&r);
+        }
+    }
+    free(source);
+    free(back);
+}
+
+/* No thread for a program that has no use for it; gone with the engine. */
+static void
+test_helpers_come_with_the_first_large_transfer(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){0});
+    size_t bytes = 8 * MIB;
+    char *device = device_memory(&r, bytes), *source = allocate(bytes), *back = allocate(bytes);
+    scribble(source, bytes);
+    for (size_t part = 1; part <= 2 * MIB; part *= 4)
+        round_trip(&r, device, source, back, part);
+    assert_int_equal(r.engine->crew.process, 0);
+    unsigned before = threads_of_process();
+    round_trip(&r, device, source, back, bytes);
+    /* The caller and the device's own copies have a processor each. */
+    unsigned processors = ferryi_processors(), wanted = processors > 2 ? processors - 2 : 0;
+    assert_int_equal(threads_of_process() - before, wanted < 3 ? wanted : 3);
+    device_free(&r, device);
+    rig_close(&r);
+    free(source);
+    free(back);
+}
+
+struct watch {
+    size_t last, stop_at, calls;
+    pthread_t thread;
+    bool wrong;
+};
+
+static bool
+keep_going(size_t done, size_t total, void *user)
+{
+    struct watch *w = user;
+    w->wrong = w->wrong || done <= w->last || done > total || !pthread_equal(w->thread, pthread_self());
+    w->last = done;
+    return ++w->calls != w->stop_at;
+}
+
+/* Callbacks come on the caller's thread and rise; what was reported has arrived; the rest of each chunk is old or new. */
+static void
+test_progress_and_cancel_with_helpers(void **state)
+{
+    (void)state;
+    size_t bytes = 3 * MIB + 17, chunk = 64 * KIB;
+    char *source = allocate(bytes), *back = allocate(bytes);
+    scribble(source, bytes);
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = chunk, .chunk_count = 8, .threads = 4});
+    char *device = device_memory(&r, bytes);
+    for (size_t stop = 0; stop < 60; stop += 7) {
+        struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
+        ferry_transfer_options options = {.keep_going = keep_going, .user = &up};
+        struct ferryi_transfer_job job = {.options = &options};
+        /* A cancelled download leaves copies into the ring behind. */
+        assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
+        memset(device, 0, bytes);
+        ferry_status status = upload(&r, device, source, bytes, &job);
+        assert_false(up.wrong);
+        assert_int_equal(status, up.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
+        if (status != FERRY_OK) {
+            char text[64];
+            snprintf(text, sizeof(text), "%zu of %zu bytes arrived", up.last, bytes);
+            assert_non_null(strstr(ferry_last_error(), text));
+        }
+        assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
+        assert_true(memcmp(device, source, up.last) == 0);
+        for (size_t i = up.last; i < bytes; i++)
+            assert_int_equal(device[i], 0);
+
+        assert_int_equal(upload(&r, device, source, bytes, NULL), FERRY_OK);
+        options.user = &down;
+        memset(back, 0, bytes);
+        status = download(&r, back, device, bytes, &job);
+        assert_false(down.wrong);
+        assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
+        assert_true(memcmp(back, source, down.last) == 0);
+        /* Nobody writes the caller's memory any more. */
+        char *later = allocate(bytes);
+        memcpy(later, back, bytes);
+        ferryi_sleep_ns(2000000);
+        assert_true(memcmp(later, back, bytes) == 0);
+        free(later);
+        for (size_t i = down.last; i < bytes; i++)
+            assert_true(back[i] == 0 || back[i] == source[i]);
+    }
+    device_free(&r, device);
+    rig_close(&r);
+    free(source);
+    free(back);
+}
+
+struct nest {
+    struct rig *r;
+    char *device, *memory;
+    size_t bytes;
+    bool ok;
+};
+
+static bool
+copy_inside(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    struct nest *n = user;
+    n->ok = n->ok && upload(n->r, n->device + n->bytes, n->memory, n->bytes, NULL) == FERRY_OK &&
+            download(n->r, n->memory, n->device + n->bytes, n->bytes, NULL) == FERRY_OK;
+    return true;
+}
+
+static void
+watched_trips(void *opaque)
+{
+    struct nest *n = opaque;
+    ferry_transfer_options options = {.keep_going = copy_inside, .user = n};
+    struct ferryi_transfer_job job = {.options = &options};
+    char *memory = malloc(n->bytes);
+    for (int i = 0; i < 3 && n->ok && memory; i++)
+        n->ok = upload(n->r, n->device, memory, n->bytes, &job) == FERRY_OK && download(n->r, memory, n->device, n->bytes, &job) == FERRY_OK;
+    free(memory);
+}
+
+/* Several callbacks hold chunks of a short ring and copy through it. */
+static void
+test_callbacks_that_copy_do_not_starve(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = 4 * KIB, .chunk_count = 2, .threads = 3});
+    struct nest nests[THREADS];
+    ferryi_thread threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        nests[i] = (struct nest){.r = &r, .bytes = 20 * KIB, .ok = true};
+        nests[i].device = device_memory(&r, 40 * KIB);
+        nests[i].memory = calloc(1, 20 * KIB);
+        assert_int_equal(ferryi_thread_start(&threads[i], "watched", watched_trips, &nests[i]), FERRY_OK);
+    }
+    for (int i = 0; i < THREADS; i++)
+        ferryi_thread_join(threads[i]);
+    for (int i = 0; i < THREADS; i++) {
+        assert_true(nests[i].ok);
+        device_free(&r, nests[i].device);
+        free(nests[i].memory);
+    }
+    rig_close(&r);
+}
+
+/* -- loops and rings ------------------------------------------------------------------------------- */
+
+static void
+test_the_loop_that_was_asked_for(void **state)
+{
+    (void)state;
+    size_t bytes = 3 * MIB;
+    char *source = allocate(bytes), *back = allocate(bytes);
+    scribble(source, bytes);
+    for (ferry_staging_copy copy = FERRY_STAGING_COPY_LIBC; copy <= FERRY_STAGING_COPY_STREAM; copy++) {
+        struct rig r;
+        rig_open(&r, (struct ferryi_engine_config){.copy = copy});
+        char *device = device_memory(&r, bytes);
+        round_trip(&r, device, source, back, bytes);
+        ferry_transfer_stats s = stats(&r);
+        assert_int_equal(s.libc_bytes, copy == FERRY_STAGING_COPY_LIBC ? 2 * bytes : 0);
+        assert_int_equal(s.prefetch_bytes, copy == FERRY_STAGING_COPY_PREFETCH ? 2 * bytes : 0);
+        assert_int_equal(s.stream_bytes, copy == FERRY_STAGING_COPY_STREAM ? 2 * bytes : 0);
+        device_free(&r, device);
+        rig_close(&r);
+    }
+    free(source);
+    free(back);
+}
+
+/* Long transfers find out which candidate is fastest, and stay with it. */
+static void
+test_long_transfers_measure(void **state)
+{
+    (void)state;
+    size_t bytes = 200 * MIB + 12345;
+    char *source = allocate(bytes), *back = allocate(bytes);
+    scribble(source, bytes);
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){0});
+    const struct ferryi_tuning *ups = &r.engine->ports[1].uploads, *downs = &r.engine->ports[1].downloads;
+    char *device = device_memory(&r, bytes);
+    round_trip(&r, device, source, back, 4 * MIB);
+    assert_int_equal(ups->chosen, -1);
+    round_trip(&r, device, source, back, bytes);
+    assert_true(ups->chosen >= 0 && downs->chosen >= 0);
+    for (unsigned i = 0; i < ups->count; i++) {
+        assert_true(ups->best[i] > 0);
+        assert_true(ups->best[ups->chosen] <= ups->best[i]);
+    }
+    unsigned trials = ups->trials;
+    round_trip(&r, device, source, back, bytes);
+    assert_int_equal(ups->trials, trials);
+    struct ferryi_setup setup = ferryi_tuning_choose(ups, bytes);
+    assert_true(setup.loop == ups->candidates[ups->chosen].loop && setup.large == ups->candidates[ups->chosen].large);
+    /* Short ones keep to the small ring. */
+    assert_false(ferryi_tuning_choose(ups, 4 * MIB).large);
+    assert_int_equal(stats(&r).staged.bytes, 2 * (4 * MIB + 2 * bytes));
+    device_free(&r, device);
+    rig_close(&r);
+    free(source);
+    free(back);
+}
+
+static void
+test_the_fastest_is_chosen(void **state)
+{
+    (void)state;
+    struct ferryi_tuning t;
+    ferryi_tuning_init(&t, false, FERRYI_COPY_LOOPS, false);
+    assert_true(t.count > 1);
+    int last = (int)t.count - 1, candidate;
+    /* A disturbed trial of the best, a lucky one of none, and one that could not be timed. */
+    unsigned turn = 0;
+    ferryi_tuning_end(&t, ferryi_tuning_begin(&t), 0, true);
+    while ((candidate = ferryi_tuning_begin(&t)) >= 0) {
+        assert_int_equal(ferryi_tuning_begin(&t), -1);
+        double ns = candidate == last ? (turn < t.count ? 9.0 : 1.0) : 2.0;
+        ferryi_tuning_end(&t, candidate, ns, true);
+        turn++;
+    }
+    assert_int_equal(t.chosen, last);
+    ferryi_tuning_clear(&t);
+    /* What cannot be had is not chosen, however it looks. */
+    ferryi_tuning_init(&t, false, FERRYI_COPY_LOOPS, false);
+    while ((candidate = ferryi_tuning_begin(&t)) >= 0)
+        ferryi_tuning_end(&t, candidate, 1.0 + candidate, candidate != 0);
+    assert_int_equal(t.chosen, 1);
+    ferryi_tuning_clear(&t);
+    /* Nothing to choose, nothing to measure. */
+    ferryi_tuning_init(&t, true, FERRYI_COPY_STREAM, true);
+    assert_int_equal(ferryi_tuning_begin(&t), -1);
+    assert_int_equal(ferryi_tuning_choose(&t, 64 * MIB).loop, FERRYI_COPY_STREAM);
+    ferryi_tuning_clear(&t);
+}
+
+/* -- registered memory ----------------------------------------------------------------------------- */
+
+static void
+test_registered_memory_goes_straight_across_pieces(void **state)
+{
+    (void)state;
+    size_t page = ferryi_page_bytes(), bytes = 10 * page + 100;
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){.pinned_bytes_limit = 64 * MIB, .pin_piece_bytes = 2 * page});
+    struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
+    char *device = device_memory(&r, bytes), *memory = allocate(bytes + page), *back = allocate(bytes);
+    char *host = memory + 24; /* malloc() gives no pages of its own */
+    scribble(host, bytes);
+    assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
+    for (size_t offset = 0; offset < bytes; offset += 3 * page / 2 + 1) {
+        for (size_t part = 1; part <= bytes - offset; part = part * 5 + 1000) {
+            memset(device, 0, bytes);
+            assert_int_equal(upload(&r, device, host + offset, part, NULL), FERRY_OK);
+            assert_false(r.staged);
+            assert_memory_equal(device, host + offset, part); /* it has arrived */
+            memset(back, 0, bytes);
+            assert_int_equal(download(&r, back, device, part, NULL), FERRY_OK);
+            assert_true(r.staged);
+            assert_memory_equal(back, host + offset, part);
+        }
+    }
+    memcpy(device, host, bytes);
+    assert_int_equal(download(&r, host + 1, device, bytes - 1, NULL), FERRY_OK);
+    assert_false(r.staged);
+    assert_memory_equal(host + 1, device, bytes - 1);
+    /* Beyond either end it is not registered. */
+    assert_int_equal(upload(&r, device, host - 1, bytes, NULL), FERRY_OK);
+    assert_true(r.staged);
+    assert_int_equal(upload(&r, device, host + 1, bytes, NULL), FERRY_OK);
+    assert_true(r.staged);
+    assert_int_equal(ferryi_pins_remove(pins, host), FERRY_OK);
+    assert_int_equal(upload(&r, device, host, bytes, NULL), FERRY_OK);
+    assert_true(r.staged);
+    device_free(&r, device);
+    rig_close(&r);
+    free(memory);
+    free(back);
+}
+
+static void
+test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
+{
+    (void)state;
+    size_t page = ferryi_page_bytes();
+    struct rig r;
+    rig_open(&r, (struct ferryi_engine_config){.pinned_bytes_limit = 4 * page});
+    struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
+    char *memory = aligned_alloc(page, 16 * page);
+    assert_non_null(memory);
+    assert_int_equal(ferryi_pins_add(pins, memory + 4 * page, 4 * page), FERRY_OK);
+    assert_int_equal(ferryi_pins_add(pins, memory + 4 * page, 4 * page), FERRY_ERROR_CONFLICT);
+    assert_int_equal(ferryi_pins_add(pins, memory, 5 * page), FERRY_ERROR_CONFLICT);
+    assert_int_equal(ferryi_pins_add(pins, memory + 7 * page, 2 * page), FERRY_ERROR_CONFLICT);
+    assert_int_equal(ferryi_pins_add(pins, memory + 5 * page, page), FERRY_ERROR_CONFLICT);
+    assert_int_equal(ferryi_pins_add(pins, memory + 8 * page, page), FERRY_OK);
+    assert_int_equal(ferryi_pins_remove(pins, memory + 5 * page), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
+    struct ferryi_pin *pin = ferryi_pins_hold(pins, memory + 5 * page, page);
+    assert_non_null(pin);
+    assert_null(ferryi_pins_hold(pins, memory + 7 * page, 2 * page));
+    assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
+    ferryi_pins_release(pins, pin);
+    assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
+    /* The program's own ranges are none of Ferry's, and the other way round. */
+    ferryi_pins_remove_own(pins, memory + 8 * page, page);
+    assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
+    assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
+    assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
+    assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
+    /* The limit holds for Ferry's own. */
+    assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
+    assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
+    assert_int_equal(pins->own_bytes, 4 * page);
+    /* The pool needs one page: one of the two goes, and not the one in use. */
+    pin = ferryi_pins_hold(pins, memory, page);
+    ferryi_pins_pool_takes(pins, page);
+    assert_true(ferryi_pins_holds(pins, memory, page));
+    assert_false(ferryi_pins_holds(pins, memory + 10 * page, page));
+    ferryi_pins_pool_takes(pins, page);
+    assert_true(ferryi_pins_holds(pins, memory, page));
+    ferryi_pins_release(pins, pin);
+    ferryi_pins_pool_takes(pins, 1);
+    assert_false(ferryi_pins_holds(pins, memory, page));
+    ferryi_pins_pool_gave(pins, 2 * page + 1);
+    assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
+    /* All that begin in memory that goes back, and no others. */
+    for (size_t i = 0; i < 4; i++)
+        assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
+    ferryi_pins_remove_own(pins, memory + page, 2 * page);
+    assert_true(ferryi_pins_holds(pins, memory, page) && ferryi_pins_holds(pins, memory + 3 * page, page));
+    assert_false(ferryi_pins_holds(pins, memory + page, 1) || ferryi_pins_holds(pins, memory + 2 * page, 1));
+    /* What is left goes with the engine. */
+    rig_close(&r);
+    struct ferryi_device_config config = {0};
+    ferryi_device *device;
+    assert_int_equal(ferryi_emulated_kind.open(0, &config, &device), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, host_register, memory, 16 * page), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, host_unregister, memory), FERRY_OK);
+    device->ops->close(device);
+    free(memory);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_100_mib_arrive_with_any_chunk_and_any_number_of_helpers),
+        cmocka_unit_test(test_helpers_come_with_the_first_large_transfer),
+        cmocka_unit_test(test_progress_and_cancel_with_helpers),
+        cmocka_unit_test(test_callbacks_that_copy_do_not_starve),
+        cmocka_unit_test(test_the_loop_that_was_asked_for),
+        cmocka_unit_test(test_long_transfers_measure),
+        cmocka_unit_test(test_the_fastest_is_chosen),
+        cmocka_unit_test(test_registered_memory_goes_straight_across_pieces),
+        cmocka_unit_test(test_ranges_that_cannot_be_registered_or_not_be_let_go),
+    };
+    return cmocka_run_group_tests_name("staging", tests, NULL, NULL);
+}

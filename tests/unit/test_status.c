@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ferry/ferry.h>
+
+#include "src/base/base.h"
+#include "src/device/device.h"
+
+/* -- names ------------------------------------------------------------------------------------------ */
+
+static void
+test_every_status_has_its_name(void **state)
+{
+    (void)state;
+#define NAMED(status) assert_string_equal(ferry_status_name(status), #status)
+    NAMED(FERRY_OK);
+    NAMED(FERRY_ERROR_INVALID_ARGUMENT);
+    NAMED(FERRY_ERROR_OUT_OF_RANGE);
+    NAMED(FERRY_ERROR_OVERFLOW);
+    NAMED(FERRY_ERROR_OUT_OF_MEMORY);
+    NAMED(FERRY_ERROR_CONFLICT);
+    NAMED(FERRY_ERROR_BUSY);
+    NAMED(FERRY_ERROR_WRONG_TYPE);
+    NAMED(FERRY_ERROR_WRONG_CONTEXT);
+    NAMED(FERRY_ERROR_INVALID_STATE);
+    NAMED(FERRY_ERROR_UNSUPPORTED);
+    NAMED(FERRY_ERROR_NO_DEVICE);
+    NAMED(FERRY_ERROR_DEVICE);
+    NAMED(FERRY_ERROR_DEVICE_LOST);
+    NAMED(FERRY_ERROR_COMPILE);
+    NAMED(FERRY_ERROR_IO);
+    NAMED(FERRY_ERROR_CANCELLED);
+    assert_string_equal(ferry_status_name((ferry_status)17), "unknown status");
+    assert_string_equal(ferry_status_name((ferry_status)-1), "unknown status");
+}
+
+/* -- messages --------------------------------------------------------------------------------------- */
+
+static void
+keep_message(ferry_log_level level, const char *message, void *user)
+{
+    assert_int_equal(level, FERRY_LOG_WARNING);
+    *(char **)user = strdup(message);
+}
+
+static void
+test_long_messages_are_told_whole(void **state)
+{
+    (void)state;
+    char *text = NULL, *kept = calloc(1, 100001);
+    const size_t lengths[] = {0, 511, 512, 100000};
+    const struct ferryi_log log = {.callback = keep_message, .user = &text};
+    assert_non_null(kept);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        memset(kept, 'a', lengths[i]);
+        ferryi_log(&log, FERRY_LOG_WARNING, "%s", kept);
+        assert_non_null(text);
+        assert_string_equal(text, kept);
+        free(text);
+    }
+    free(kept);
+    ferryi_log(NULL, FERRY_LOG_WARNING, "nobody hears it");
+    ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
+}
+
+static void
+test_a_library_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    char reason[200] = "";
+    assert_null(ferryi_library_open("libferry-is-not-there.so", reason, sizeof(reason)));
+    assert_non_null(strstr(reason, "libferry-is-not-there.so"));
+    assert_null(ferryi_library_open("libferry-is-not-there.so", NULL, 0));
+}
+
+static void
+test_addresses_are_described(void **state)
+{
+    (void)state;
+    char text[300];
+    ferryi_address_describe((const void *)(uintptr_t)&strtol, text, sizeof(text));
+    assert_non_null(strstr(text, "+0x"));
+    ferryi_address_describe((const void *)(uintptr_t)16, text, sizeof(text));
+    assert_string_equal(text, "0x10");
+    ferryi_address_describe(NULL, text, sizeof(text));
+    assert_null(strstr(text, "+0x"));
+}
+
+/* -- what a device lacks ----------------------------------------------------------------------------- */
+
+/* "absent ones point at one `unsupported` body": no slot is NULL, and the sentence names slot and device. */
+static void
+test_what_a_device_lacks_is_unsupported(void **state)
+{
+    (void)state;
+    ferryi_device device = {.kind = "plain", .properties = {.native = 3}};
+    const struct ferryi_device_ops *ops = &ferryi_unsupported_ops;
+    ferryi_device *d = &device;
+#define LACKS(slot, ...)                                                                                               \
+    do {                                                                                                               \
+        assert_int_equal(ops->slot(d, __VA_ARGS__), FERRY_ERROR_UNSUPPORTED);                                          \
+        assert_non_null(strstr(ferry_last_error(), #slot " on plain:3"));                                              \
+    } while (0)
+    LACKS(properties, NULL);
+    LACKS(memory_info, NULL, NULL);
+    LACKS(memory_alloc, FERRY_MEMORY_DEVICE, 1, NULL);
+    LACKS(memory_free, FERRY_MEMORY_DEVICE, NULL);
+    LACKS(host_register, NULL, 1);
+    LACKS(host_unregister, NULL);
+    LACKS(stream_create, NULL);
+    LACKS(stream_destroy, NULL);
+    LACKS(stream_synchronize, NULL);
+    LACKS(stream_is_capturing, NULL, NULL);
+    LACKS(stream_wait, NULL, NULL);
+    LACKS(host_call, NULL, NULL, NULL);
+    LACKS(event_create, NULL);
+    LACKS(event_destroy, NULL);
+    LACKS(event_record, NULL, NULL);
+    LACKS(event_query, NULL, NULL);
+    LACKS(event_synchronize, NULL);
+    LACKS(copy_upload, NULL, NULL, 1, NULL);
+    LACKS(copy_download, NULL, NULL, 1, NULL);
+    LACKS(copy_device, NULL, NULL, 1, NULL);
+    LACKS(copy_peer, NULL, d, NULL, 1, NULL);
+    LACKS(copy_2d, NULL, NULL);
+    LACKS(copy_batch, NULL, 1, NULL);
+    LACKS(fill, NULL, 0, 1, 1, NULL);
+    LACKS(prefetch, NULL, 1, NULL, NULL);
+    LACKS(advise, NULL, 1, 0, NULL);
+    LACKS(code_load, NULL, 1, NULL);
+    LACKS(code_unload, NULL);
+    LACKS(code_function, NULL, "f", NULL);
+    LACKS(launch, NULL, NULL);
+    assert_int_equal(ops->synchronize(d), FERRY_ERROR_UNSUPPORTED);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_status_has_its_name),
+        cmocka_unit_test(test_long_messages_are_told_whole),
+        cmocka_unit_test(test_a_library_that_is_not_there_is_told),
+        cmocka_unit_test(test_addresses_are_described),
+        cmocka_unit_test(test_what_a_device_lacks_is_unsupported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
