@@ -80,6 +80,11 @@ struct held {
 
 struct world;
 
+/* Steps played and failures injected. */
+struct history_counts {
+    uint64_t steps, busy, injected, failed, short_of_memory;
+};
+
 struct player {
     struct world *world;
     unsigned number;
@@ -95,7 +100,8 @@ struct player {
     int32_t next_value;
     uint64_t arm;       /* this call of the device, or of malloc(), fails in the next call but `arm_later` */
     unsigned arm_later;
-    bool arm_memory, armed;
+    bool arm_memory, armed, tripped; /* tripped: some call was made to fail */
+    struct history_counts counts;
     int32_t *pinned;    /* LENGTH_MAX of them, for copies by the device */
     int32_t values[LENGTH_MAX];
     double doubles[LENGTH_MAX];
@@ -106,7 +112,7 @@ struct world {
     work w;
     ferry_kernel *failing;
     struct history_setup setup;
-    bool injects, tripped; /* the devices can be made to fail; some call was */
+    bool injects; /* the devices can be made to fail */
     struct subject subjects[SUBJECTS];
     struct player players[PLAYERS_MAX];
     const unsigned char *bytes;
@@ -118,11 +124,9 @@ void history_open(struct world *world, const struct history_setup *setup);
 void history_close(struct world *world);
 /* Play a history. A failure prints what went wrong and ends the process with abort(). */
 void history_play(const unsigned char *bytes, size_t count, const struct history_setup *setup);
-/* Steps played and failures injected by this process. */
-struct history_counts {
-    uint64_t steps, busy, injected, failed, short_of_memory;
-};
+/* Of all histories of this process; players' are added at the end of each. */
 extern struct history_counts history_counts;
+void history_count(struct history_counts *to, const struct history_counts *from);
 
 /* A step's code from a number, so that frequent steps come often. */
 unsigned char history_code(uint64_t number);

@@ -159,16 +159,6 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
     exit(0);
 }
 
-static void
-add_counts(struct history_counts *to, const struct history_counts *from)
-{
-    to->steps += from->steps;
-    to->busy += from->busy;
-    to->injected += from->injected;
-    to->failed += from->failed;
-    to->short_of_memory += from->short_of_memory;
-}
-
 /* False after a failure, which was told. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct history_counts *sum)
@@ -184,7 +174,7 @@ play_device(const struct wish *wish, const char *device, uint64_t histories, str
         if (child == 0)
             play_batch(wish, device, begin, end, progress);
         good = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        add_counts(sum, &progress->counts);
+        history_count(sum, &progress->counts);
         if (!good)
             tell_failure(wish, device, wish->seed + (progress->at < end ? progress->at : end - 1));
     }

@@ -5,8 +5,6 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-struct history_counts history_counts;
-
 void
 went_wrong(const struct player *p, const char *format, ...)
 {
@@ -163,7 +161,7 @@ begin_call(struct player *p, const struct target *target)
         return;
     say(p, "%s(%llu);", p->arm_memory ? "short_memory_arm" : "fault_arm", (unsigned long long)nth);
     p->armed = true;
-    history_counts.injected++;
+    p->counts.injected++;
     if (p->arm_memory)
         short_memory_arm(nth);
     else
@@ -180,8 +178,8 @@ disarm(struct player *p)
     short_memory_disarm();
     fault_disarm();
     say(p, "short_memory_disarm(), fault_disarm();");
-    history_counts.failed += tripped;
-    p->world->tripped = p->world->tripped || tripped;
+    p->counts.failed += tripped;
+    p->tripped = p->tripped || tripped;
     return tripped;
 }
 
@@ -227,13 +225,13 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
     }
     check_sentence(p, status);
     if (status == FERRY_ERROR_BUSY && (others || p->held.subject == s)) {
-        history_counts.busy++;
+        p->counts.busy++;
         return false;
     }
     if (status == FERRY_ERROR_INVALID_STATE && (how & MAY_BE_STATE))
         return false;
     bool is_short = status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0;
-    history_counts.short_of_memory += is_short;
+    p->counts.short_of_memory += is_short;
     ferry_status injected = p->arm_memory ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_DEVICE;
     if (!is_short && !(tripped && status == injected))
         went_wrong(p, "%s: %s", ferry_status_name(status), ferry_last_error());

@@ -409,7 +409,7 @@ step_failing_launch(struct player *p)
         went_wrong(p, "a failed body is not told: %s", ferry_last_error());
     say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
     status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count);
-    bool forgotten = p->world->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
+    bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
     if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
         went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
     int32_t first = fresh(p, t.count);

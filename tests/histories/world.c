@@ -173,13 +173,26 @@ history_close(struct world *world)
     ferry_kernel_destroy(&world->failing);
     work_close(&world->w);
     /* What is given back with failures before is logged. */
-    if (world->tripped)
-        world->f.errors = 0;
+    for (unsigned i = 0; i < world->setup.players; i++)
+        if (world->players[i].tripped)
+            world->f.errors = 0;
     fixture_close(&world->f);
     if (world->injects && fault_live() != 0) {
         fprintf(stderr, "%d things of the device were not given back\n", (int)fault_live());
         abort();
     }
+}
+
+struct history_counts history_counts;
+
+void
+history_count(struct history_counts *to, const struct history_counts *from)
+{
+    to->steps += from->steps;
+    to->busy += from->busy;
+    to->injected += from->injected;
+    to->failed += from->failed;
+    to->short_of_memory += from->short_of_memory;
 }
 
 void
@@ -210,5 +223,7 @@ history_play(const unsigned char *bytes, size_t count, const struct history_setu
     for (size_t i = 0; i < SHARED; i++)
         end_subject(&world.players[0], &world.subjects[i], false);
     history_counts.steps += world.step_count;
+    for (unsigned i = 0; i < setup->players; i++)
+        history_count(&history_counts, &world.players[i].counts);
     history_close(&world);
 }
