@@ -68,8 +68,8 @@ typedef struct ferry_context_options {
                                     *   destroyed. Takes and gives cost a lock and a line then. A file that cannot be made fails the call that
                                     *   first needs the pool, with FERRY_ERROR_IO. NULL: FERRY_ALLOCATION_LOG, where contexts after the
                                     *   first of the process put .2, .3 ... behind the name; else none. Copied */
-    size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself; default 10, at
-                                        most 65535, FERRY_PIN_NEVER: never */
+    size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself, a batch
+                                        being one; default 10, at most 65535, FERRY_PIN_NEVER: never */
     uint32_t staging_threads;      /**< that fill and drain the staging ring, the caller among them; 1: only the caller; at most 16; default: for transfers from
                                         4 MiB up to 4, one for each processor that the calling thread may run on, less one for an emulated device */
     uint32_t staging_copy;         /**< a ferry_staging_copy */

@@ -24,6 +24,7 @@ ferryi_plan_free(ferryi_plan **plan)
     free(p->level_ends);
     free(p->spans);
     free(p->combs);
+    free(p->crossed);
     free(p->claims);
     free(p->pieces);
     free(p);
@@ -215,9 +216,10 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses, size_t count)
         stores += uses[i].space != NULL;
     plan->claims = calloc(stores + 1, sizeof(*plan->claims));
     plan->combs = calloc(stores + 1, sizeof(*plan->combs));
+    plan->crossed = calloc(stores + 1, sizeof(*plan->crossed));
     plan->spans = calloc(2 * count, sizeof(*plan->spans));
     struct ferryi_span *work = calloc(count, sizeof(*work));
-    if (!plan->claims || !plan->combs || !plan->spans || !work) {
+    if (!plan->claims || !plan->combs || !plan->crossed || !plan->spans || !work) {
         free(work);
         return fail_memory(plan->count);
     }

@@ -18,6 +18,7 @@ struct ferryi_plan {
     size_t middle_count;
     struct ferryi_access *claims;    /* one for each store */
     size_t claim_count;
+    size_t *crossed;                 /* by claim: bytes of the host copy that went to a device or came from one */
     struct ferryi_spans *combs;      /* of the claims */
     struct ferryi_span *spans;
     size_t total, done;              /* bytes */

@@ -276,6 +276,43 @@ commit(const struct group *group, size_t done)
     }
 }
 
+/* Claims are sorted by store. */
+static size_t
+claim_of(const ferryi_plan *plan, const ferryi_store *store)
+{
+    size_t low = 0, high = plan->claim_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)plan->claims[middle].store <= (uintptr_t)store)
+            low = middle;
+        else
+            high = middle;
+    }
+    assert(plan->claims[low].store == store);
+    return low;
+}
+
+/* Of the first `done` bytes, those of pageable host copies that went to a device or came from one. */
+static void
+count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    bool up = first->source_place == 0;
+    if (first->zeros || first->pinned || up == (first->target_place == 0))
+        return;
+    const void *last = NULL;
+    size_t claim = 0;
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        const void *owner = up ? group->pieces[i].source_owner : group->pieces[i].target_owner;
+        size_t bytes = ferryi_min_size(group->pieces[i].bytes, done);
+        if (owner && owner != last)
+            claim = claim_of(plan, store_of(last = owner));
+        if (owner)
+            plan->crossed[claim] += bytes;
+        done -= bytes;
+    }
+}
+
 static void
 count_part(size_t bytes_so_far, void *user)
 {
@@ -305,6 +342,7 @@ run_group(ferryi_plan *plan, struct group *group)
         }
     }
     commit(group, done);
+    count_crossed(plan, group, done);
     if (status == FERRY_ERROR_DEVICE_LOST)
         (void)each_store(group, lose_store);
     plan->done += done;
@@ -344,6 +382,18 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
+/* All copies of a plan are one crossing of each store. */
+static void
+drop_claims(ferryi_plan *plan)
+{
+    for (size_t i = 0; i < plan->claim_count; i++) {
+        if (plan->crossed[i] > 0)
+            ferryi_store_crossed(plan->claims[i].store, plan->crossed[i]);
+        ferryi_claim_drop(&plan->claims[i], ferryi_claim_commits(&plan->claims[i]));
+    }
+    plan->claim_count = 0;
+}
+
 ferry_status
 ferryi_plan_run(ferryi_plan *plan, const atomic_bool *cancelled, ferryi_stamp *out_last)
 {
@@ -355,9 +405,7 @@ ferryi_plan_run(ferryi_plan *plan, const atomic_bool *cancelled, ferryi_stamp *o
     char *why = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     if (out_last)
         *out_last = ferryi_stamps_join(&plan->context->order, 0, plan->lanes);
-    for (size_t i = 0; i < plan->claim_count; i++)
-        ferryi_claim_drop(&plan->claims[i], ferryi_claim_commits(&plan->claims[i]));
-    plan->claim_count = 0;
+    drop_claims(plan);
     if (why)
         ferryi_fail(status, "%s", why);
     free(why);

@@ -314,11 +314,10 @@ upload(struct batch *batch, struct ferryi_ring *ring)
     return status;
 }
 
-/* Chunks of a download on their way, the oldest first, and the pieces that each begins with. */
+/* Chunks of a download on their way, and the bytes that the oldest begins with. */
 struct landings {
-    struct ferryi_chunk *chunks[DEPTH];
-    struct cursor starts[DEPTH];
-    size_t first, count;
+    struct ferryi_chain chunks;
+    struct cursor at;
 };
 
 /* `*out_none`: every chunk is with somebody else, and some of ours are on their way. */
@@ -327,13 +326,11 @@ launch(struct batch *batch, struct ferryi_ring *ring, struct landings *landings,
 {
     ferryi_lane *lane = batch->run->lane;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, ring->place, landings->count == 0, &chunk);
+    ferry_status status = ferryi_ring_take(ring, ring->place, landings->chunks.count == 0, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
-    size_t last = (landings->first + landings->count) % DEPTH, bytes;
-    landings->starts[last] = batch->at;
-    landings->chunks[last] = chunk;
+    size_t bytes;
     gather(batch, ring, chunk);
     status = submit(batch, &bytes);
     if (status == FERRY_OK)
@@ -341,33 +338,23 @@ launch(struct batch *batch, struct ferryi_ring *ring, struct landings *landings,
     else if (bytes > 0) /* some copies into the chunk are on their way */
         (void)ferryi_chunk_settle(ring, chunk, ring->place, lane->native);
     if (status == FERRY_OK)
-        landings->count++;
+        ferryi_chain_push(&landings->chunks, chunk);
     else
         ferryi_ring_give(ring, chunk);
     return status;
 }
 
-static struct ferryi_chunk *
-pop(struct landings *landings, struct cursor *out_start)
-{
-    struct ferryi_chunk *chunk = landings->chunks[landings->first];
-    *out_start = landings->starts[landings->first];
-    landings->first = (landings->first + 1) % DEPTH;
-    landings->count--;
-    return chunk;
-}
-
 static ferry_status
 land(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
 {
-    struct cursor at;
-    struct ferryi_chunk *chunk = pop(landings, &at);
+    struct cursor *at = &landings->at;
+    struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
     ferry_status status = ferryi_chunk_wait(ring, chunk);
     size_t bytes = chunk->bytes;
     for (size_t done = 0; status == FERRY_OK && done < bytes;) {
-        size_t part = ferryi_min_size(batch->pieces[at.piece].bytes - at.offset, bytes - done);
-        memcpy((char *)batch->pieces[at.piece].target + at.offset, (char *)chunk->memory + done, part);
-        advance(batch, &at, part);
+        size_t part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, bytes - done);
+        memcpy((char *)batch->pieces[at->piece].target + at->offset, (char *)chunk->memory + done, part);
+        advance(batch, at, part);
         done += part;
     }
     ferryi_ring_give(ring, chunk);
@@ -379,18 +366,17 @@ land(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
 static ferry_status
 download(struct batch *batch, struct ferryi_ring *ring)
 {
-    struct landings landings = {.count = 0};
-    struct cursor unused;
+    struct landings landings = {.at = batch->at};
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && batch->run->done < batch->run->bytes) {
         bool none = true;
-        if (batch->at.piece < batch->count && landings.count < DEPTH)
+        if (batch->at.piece < batch->count && landings.chunks.count < DEPTH)
             status = launch(batch, ring, &landings, &none);
         if (status == FERRY_OK && none)
             status = land(batch, ring, &landings);
     }
-    while (landings.count > 0)
-        ferryi_ring_give(ring, pop(&landings, &unused));
+    while (landings.chunks.count > 0)
+        ferryi_ring_give(ring, ferryi_chain_pop(&landings.chunks));
     return status;
 }
 

@@ -60,22 +60,6 @@ load_on_host(struct passage *passage, char *target)
     return status;
 }
 
-/* Queue the copy of a filled chunk to the next bytes of the target. */
-static ferry_status
-send(struct passage *passage, struct ferryi_chunk *chunk, char *target)
-{
-    struct ferryi_run *run = &passage->run;
-    ferryi_lane *lane = run->lane;
-    ferry_status status =
-        FERRYI_CALL(lane->device, copy_upload, target + run->done, chunk->memory, chunk->bytes, lane->native);
-    if (status != FERRY_OK)
-        return status;
-    run->queued = true;
-    status = ferryi_chunk_mark(passage->ring, chunk, passage->ring->place, lane->native);
-    ferryi_run_arrived(run, chunk->bytes);
-    return status;
-}
-
 static ferry_status
 load_on_device(struct passage *passage, char *target)
 {
@@ -90,8 +74,9 @@ load_on_device(struct passage *passage, char *target)
         chunk->bytes = next_part(passage, run->done, passage->ring->chunk_bytes);
         status = ferryi_file_read(passage->range.file, passage->range.offset + run->done, chunk->memory, chunk->bytes, &arrived);
         if (status == FERRY_OK)
-            status = send(passage, chunk, target);
-        ferryi_ring_give(passage->ring, chunk);
+            status = ferryi_run_send(run, passage->ring, chunk, target);
+        else
+            ferryi_ring_give(passage->ring, chunk);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
@@ -136,10 +121,9 @@ store_from_host(struct passage *passage, const char *source)
     return status;
 }
 
-/* Chunks on their way from the device, oldest first. */
+/* Chunks on their way from the device. */
 struct flight {
-    struct ferryi_chunk *chunks[FLIGHT_LIMIT];
-    size_t first, count;
+    struct ferryi_chain chunks;
     size_t submitted; /* bytes */
 };
 
@@ -147,34 +131,17 @@ struct flight {
 static ferry_status
 submit(struct passage *passage, struct flight *flight, const char *source)
 {
-    struct ferryi_run *run = &passage->run;
-    ferryi_lane *lane = run->lane;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(passage->ring, passage->ring->place, flight->count == 0, &chunk);
+    ferry_status status = ferryi_ring_take(passage->ring, passage->ring->place, flight->chunks.count == 0, &chunk);
     if (status != FERRY_OK || !chunk)
         return status;
     chunk->bytes = next_part(passage, flight->submitted, passage->ring->chunk_bytes);
-    status = FERRYI_CALL(lane->device, copy_download, chunk->memory, source + flight->submitted, chunk->bytes, lane->native);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        status = ferryi_chunk_mark(passage->ring, chunk, passage->ring->place, lane->native);
-    }
-    if (status != FERRY_OK) {
-        ferryi_ring_give(passage->ring, chunk);
+    status = ferryi_run_fetch(&passage->run, passage->ring, chunk, source + flight->submitted, false);
+    if (status != FERRY_OK)
         return status;
-    }
     flight->submitted += chunk->bytes;
-    flight->chunks[(flight->first + flight->count++) % FLIGHT_LIMIT] = chunk;
+    ferryi_chain_push(&flight->chunks, chunk);
     return FERRY_OK;
-}
-
-static struct ferryi_chunk *
-land(struct flight *flight)
-{
-    struct ferryi_chunk *chunk = flight->chunks[flight->first];
-    flight->first = (flight->first + 1) % FLIGHT_LIMIT;
-    flight->count--;
-    return chunk;
 }
 
 static ferry_status
@@ -182,24 +149,24 @@ store_from_device(struct passage *passage, const char *source)
 {
     struct ferryi_run *run = &passage->run;
     const ferry_transfer_options *options = run->job->options;
-    struct flight flight = {.count = 0};
+    struct flight flight = {.submitted = 0};
     /* keep_going runs while chunks are in flight: one stays free, so that a transfer inside it can go on. */
     size_t limit = ferryi_min_size(FLIGHT_LIMIT, passage->ring->chunk_count - (options && options->keep_going));
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
-        size_t before = flight.count;
-        if (flight.submitted < run->bytes && flight.count < limit)
+        size_t before = flight.chunks.count;
+        if (flight.submitted < run->bytes && flight.chunks.count < limit)
             status = submit(passage, &flight, source);
-        if (status != FERRY_OK || flight.count > before)
+        if (status != FERRY_OK || flight.chunks.count > before)
             continue;
-        struct ferryi_chunk *chunk = land(&flight);
+        struct ferryi_chunk *chunk = ferryi_chain_pop(&flight.chunks);
         status = ferryi_chunk_wait(passage->ring, chunk);
         if (status == FERRY_OK)
             status = write_part(passage, chunk->memory, chunk->bytes);
         ferryi_ring_give(passage->ring, chunk);
     }
-    while (flight.count > 0)
-        ferryi_ring_give(passage->ring, land(&flight));
+    while (flight.chunks.count > 0)
+        ferryi_ring_give(passage->ring, ferryi_chain_pop(&flight.chunks));
     return status;
 }
 

@@ -226,3 +226,24 @@ ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
     }
     return status;
 }
+
+void
+ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk)
+{
+    if (chain->count++ == 0)
+        chain->last = &chain->first;
+    chunk->next = NULL;
+    *chain->last = chunk;
+    chain->last = &chunk->next;
+}
+
+struct ferryi_chunk *
+ferryi_chain_pop(struct ferryi_chain *chain)
+{
+    struct ferryi_chunk *chunk = chain->first;
+    assert(chunk);
+    chain->first = chunk->next;
+    chunk->next = NULL;
+    chain->count--;
+    return chunk;
+}

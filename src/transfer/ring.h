@@ -29,6 +29,12 @@ struct ferryi_chunk {
     struct ferryi_chunk *next;            /* in the ring's list of free chunks, or the holder's */
 };
 
+/* Chunks of one holder, oldest first. */
+struct ferryi_chain {
+    struct ferryi_chunk *first, **last;
+    size_t count;
+};
+
 struct ferryi_ring {
     ferryi_device **devices; /* the engine's, by place */
     const struct ferryi_log *log;
@@ -63,5 +69,9 @@ ferry_status ferryi_chunk_mark(struct ferryi_ring *ring, struct ferryi_chunk *ch
 ferry_status ferryi_chunk_settle(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place, void *stream);
 /* Block until nothing uses the chunk. After a failure it is still pending. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
+
+void ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk);
+/* The oldest; there is one. */
+struct ferryi_chunk *ferryi_chain_pop(struct ferryi_chain *chain);
 
 #endif

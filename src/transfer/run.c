@@ -109,6 +109,38 @@ ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size
     return ferryi_min_size(part, run->bytes - begin);
 }
 
+ferry_status
+ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target)
+{
+    ferryi_lane *lane = run->lane;
+    const size_t bytes = chunk->bytes;
+    ferry_status status = FERRYI_CALL(lane->device, copy_upload, target + run->done, chunk->memory, bytes, lane->native);
+    bool sent = status == FERRY_OK;
+    if (sent) {
+        run->queued = true;
+        status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
+    }
+    ferryi_ring_give(ring, chunk);
+    if (sent)
+        ferryi_run_arrived(run, bytes);
+    return status;
+}
+
+ferry_status
+ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, const char *source, bool wait)
+{
+    ferryi_lane *lane = run->second ? run->second : run->lane;
+    ferry_status status = FERRYI_CALL(lane->device, copy_download, chunk->memory, source, chunk->bytes, lane->native);
+    if (status == FERRY_OK) {
+        run->queued = true;
+        status = wait ? ferryi_chunk_settle(ring, chunk, run->source_place, lane->native)
+                      : ferryi_chunk_mark(ring, chunk, run->source_place, lane->native);
+    }
+    if (status != FERRY_OK)
+        ferryi_ring_give(ring, chunk);
+    return status;
+}
+
 static void
 count(struct ferryi_counter *counter, size_t bytes)
 {

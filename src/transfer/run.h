@@ -95,6 +95,15 @@ size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t larges
 /* True when somebody may stop the transfer, so that it must go part by part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
+/* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the chunk back. */
+ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target);
+/*
+ * Queue the copy of `chunk->bytes` from `source`, in the source device's memory, into the chunk; with `wait` they have arrived on return.
+ * A chunk that could not be filled was given back.
+ */
+ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, const char *source,
+                              bool wait);
+
 /* Transfers of pageable memory through a ring (staged.c), from where the run is. `transform` may be NULL. Host pointers advance by host elements. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                                   const struct ferryi_transform *transform);

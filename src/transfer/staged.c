@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-#include <assert.h>
-
 /* The host's side of a staged transfer: plain bytes, or elements that are transformed into and out of the chunk. */
 struct host_side {
     const struct ferryi_transform *transform;
@@ -38,34 +36,6 @@ check_unit(const struct ferryi_ring *ring, size_t unit)
         return FERRY_OK;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "one element of %zu bytes is larger than a staging chunk of %zu bytes", unit,
                        ring->chunk_bytes);
-}
-
-/* -- chunks of a transfer, oldest first ------------------------------------------------------------ */
-
-struct chain {
-    struct ferryi_chunk *first, **last;
-    size_t count;
-};
-
-static void
-push(struct chain *chain, struct ferryi_chunk *chunk)
-{
-    if (chain->count++ == 0)
-        chain->last = &chain->first;
-    chunk->next = NULL;
-    *chain->last = chunk;
-    chain->last = &chunk->next;
-}
-
-static struct ferryi_chunk *
-pop(struct chain *chain)
-{
-    struct ferryi_chunk *chunk = chain->first;
-    assert(chunk);
-    chain->first = chunk->next;
-    chunk->next = NULL;
-    chain->count--;
-    return chunk;
 }
 
 /* -- between host memory and a chunk --------------------------------------------------------------- */
@@ -107,25 +77,6 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
 
 /* -- uploads --------------------------------------------------------------------------------------- */
 
-/* Copy `chunk->bytes` out of the chunk to the next place of the target, on the run's lane, and give the chunk back. */
-static ferry_status
-send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target)
-{
-    ferryi_lane *lane = run->lane;
-    ferry_status status =
-        FERRYI_CALL(lane->device, copy_upload, target + run->done, chunk->memory, chunk->bytes, lane->native);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
-        size_t bytes = chunk->bytes;
-        ferryi_ring_give(ring, chunk);
-        ferryi_run_arrived(run, bytes);
-        return status;
-    }
-    ferryi_ring_give(ring, chunk);
-    return status;
-}
-
 ferry_status
 ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
                      const struct ferryi_transform *transform)
@@ -133,7 +84,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     const struct host_side side = upload_side(transform);
     const size_t end = end_of(run, how);
     struct ferryi_ring *ring = how->ring;
-    struct chain filling = {0};
+    struct ferryi_chain filling = {0};
     size_t begun = run->done;
     ferry_status status = check_unit(ring, side.device_unit);
     while (status == FERRY_OK && run->done < end) {
@@ -146,18 +97,18 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
             chunk->bytes = ferryi_run_part(run, begun, ring->chunk_bytes, side.device_unit);
             begin_convey(run, how, &side, chunk, chunk->memory, (const char *)source + host_offset(&side, begun));
             begun += chunk->bytes;
-            push(&filling, chunk);
+            ferryi_chain_push(&filling, chunk);
             if (filling.count < how->window && begun < end)
                 continue;
         }
-        chunk = pop(&filling);
+        chunk = ferryi_chain_pop(&filling);
         end_convey(run, chunk);
-        status = send(run, ring, chunk, target);
+        status = ferryi_run_send(run, ring, chunk, target);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
     while (filling.count > 0) {
-        struct ferryi_chunk *chunk = pop(&filling);
+        struct ferryi_chunk *chunk = ferryi_chain_pop(&filling);
         end_convey(run, chunk);
         ferryi_ring_give(ring, chunk);
     }
@@ -170,22 +121,20 @@ struct flight {
     struct ferryi_run *run;
     const struct ferryi_staging *how;
     struct ferryi_ring *ring;
-    ferryi_lane *lane; /* of the source's device */
-    int source_place;
     const char *source;
     char *target;
     struct host_side side;
-    struct chain flying, landing;
+    struct ferryi_chain flying, landing;
     size_t limit;     /* chunks of both at once */
     size_t submitted; /* bytes */
     size_t touched;   /* bytes that have left the device */
 };
 
 static void
-flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_staging *how, ferryi_lane *lane, int source_place)
+flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_staging *how)
 {
-    *flight = (struct flight){.run = run, .how = how, .ring = how->ring, .lane = lane, .source_place = source_place,
-                              .limit = how->ring->chunk_count, .submitted = run->done, .touched = run->done};
+    *flight = (struct flight){.run = run, .how = how, .ring = how->ring, .limit = how->ring->chunk_count, .submitted = run->done,
+                              .touched = run->done};
 }
 
 /* Queue one more chunk. *out_none is true when every chunk is with somebody else and some are ours. */
@@ -194,24 +143,17 @@ submit(struct flight *flight, bool *out_none)
 {
     struct ferryi_chunk *chunk;
     bool block = flight->flying.count + flight->landing.count == 0;
-    ferry_status status = ferryi_ring_take(flight->ring, flight->source_place, block, &chunk);
+    ferry_status status = ferryi_ring_take(flight->ring, flight->run->source_place, block, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
     chunk->bytes =
         ferryi_run_part(flight->run, flight->submitted, flight->ring->chunk_bytes, flight->side.device_unit);
-    status = FERRYI_CALL(flight->lane->device, copy_download, chunk->memory, flight->source + flight->submitted,
-                         chunk->bytes, flight->lane->native);
-    if (status == FERRY_OK) {
-        flight->run->queued = true;
-        status = ferryi_chunk_mark(flight->ring, chunk, flight->source_place, flight->lane->native);
-    }
-    if (status != FERRY_OK) {
-        ferryi_ring_give(flight->ring, chunk);
+    status = ferryi_run_fetch(flight->run, flight->ring, chunk, flight->source + flight->submitted, false);
+    if (status != FERRY_OK)
         return status;
-    }
     flight->submitted += chunk->bytes;
-    push(&flight->flying, chunk);
+    ferryi_chain_push(&flight->flying, chunk);
     return FERRY_OK;
 }
 
@@ -231,7 +173,7 @@ touch_down(struct flight *flight, const struct landing *landing)
         status = landing->touch(flight, chunk);
     if (status != FERRY_OK)
         return status;
-    push(&flight->landing, pop(&flight->flying));
+    ferryi_chain_push(&flight->landing, ferryi_chain_pop(&flight->flying));
     flight->touched += chunk->bytes;
     return FERRY_OK;
 }
@@ -240,12 +182,12 @@ static void
 abort_flight(struct flight *flight)
 {
     while (flight->landing.count > 0) {
-        struct ferryi_chunk *chunk = pop(&flight->landing);
+        struct ferryi_chunk *chunk = ferryi_chain_pop(&flight->landing);
         ferryi_crew_finish(&flight->run->engine->crew, &chunk->task);
         ferryi_ring_give(flight->ring, chunk);
     }
     while (flight->flying.count > 0)
-        ferryi_ring_give(flight->ring, pop(&flight->flying));
+        ferryi_ring_give(flight->ring, ferryi_chain_pop(&flight->flying));
 }
 
 static ferry_status
@@ -263,7 +205,7 @@ flight_run(struct flight *flight, const struct landing *landing)
         if (flight->flying.count > 0 && flight->landing.count < flight->how->window)
             status = touch_down(flight, landing);
         if (status == FERRY_OK && (flight->landing.count >= flight->how->window || flight->flying.count == 0))
-            status = landing->land(flight, pop(&flight->landing));
+            status = landing->land(flight, ferryi_chain_pop(&flight->landing));
         else
             continue;
         if (status == FERRY_OK)
@@ -296,21 +238,14 @@ static ferry_status
 download_at_once(struct flight *flight)
 {
     struct ferryi_run *run = flight->run;
-    ferryi_lane *lane = flight->lane;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(flight->ring, flight->source_place, true, &chunk);
+    ferry_status status = ferryi_ring_take(flight->ring, run->source_place, true, &chunk);
     if (status != FERRY_OK)
         return status;
     chunk->bytes = run->bytes;
-    status = FERRYI_CALL(lane->device, copy_download, chunk->memory, flight->source, run->bytes, lane->native);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        status = ferryi_chunk_settle(flight->ring, chunk, flight->source_place, lane->native);
-    }
-    if (status != FERRY_OK) {
-        ferryi_ring_give(flight->ring, chunk);
+    status = ferryi_run_fetch(run, flight->ring, chunk, flight->source, true);
+    if (status != FERRY_OK)
         return status;
-    }
     (void)touch_host(flight, chunk);
     status = land_on_host(flight, chunk);
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
@@ -322,7 +257,7 @@ ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
 {
     static const struct landing landing = {touch_host, land_on_host};
     struct flight flight;
-    flight_init(&flight, run, how, run->lane, run->source_place);
+    flight_init(&flight, run, how);
     flight.side = download_side(transform);
     flight.source = source;
     flight.target = target;
@@ -344,7 +279,7 @@ touch_peer(struct flight *flight, struct ferryi_chunk *chunk)
 static ferry_status
 land_on_peer(struct flight *flight, struct ferryi_chunk *chunk)
 {
-    return send(flight->run, flight->ring, chunk, flight->target);
+    return ferryi_run_send(flight->run, flight->ring, chunk, flight->target);
 }
 
 /* What the caller ordered the run's lane after must come before what `later`, of another device, does next. */
@@ -374,7 +309,7 @@ ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, voi
     if (status != FERRY_OK)
         return status;
     struct flight flight;
-    flight_init(&flight, run, how, run->second, run->source_place);
+    flight_init(&flight, run, how);
     flight.side = (struct host_side){NULL, 1, 1};
     flight.source = source;
     flight.target = target;

@@ -90,6 +90,73 @@ test_downloads_count_too(void **state)
     ferry_buffer_destroy(&x);
 }
 
+/* Two buffers into a third, in many small pieces that take turns. */
+static void
+cross_in_pieces(fixture *f, ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces, ferry_stream *stream)
+{
+    ferry_batch *batch;
+    ferry_event *event;
+    OK(ferry_batch_create(f->context, &batch));
+    for (size_t i = 0; i < pieces; i++)
+        for (size_t s = 0; s < 2; s++)
+            OK(ferry_batch_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s], i * (COUNT / 10), COUNT / 10));
+    OK(ferry_batch_submit_async(batch, stream, &event));
+    OK(ferry_event_synchronize(event));
+    ferry_event_destroy(&event);
+    ferry_batch_destroy(&batch);
+}
+
+/* "a batch being one" */
+static void
+test_a_batch_is_one_crossing(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        return;
+    ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)}, *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
+    for (int round = 1; round <= PIN_AFTER; round++) {
+        for (int s = 0; s < 2; s++) {
+            assert_false(ferry_buffer_is_pinned(sources[s]));
+            write_counting(f, sources[s], 0, 0, COUNT, round + s);
+        }
+        cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
+    }
+    for (int s = 0; s < 2; s++) {
+        assert_true(ferry_buffer_is_pinned(sources[s]));
+        /* A piece that is nowhere whole is put together at the host. */
+        write_counting(f, sources[s], 1, 0, COUNT, 7);
+        for (size_t i = 0; i < 10; i++)
+            write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
+    }
+    assert_int_equal(moved(f).turned_pinned, 2);
+    for (int round = 1; round <= PIN_AFTER; round++) {
+        assert_false(ferry_buffer_is_pinned(down));
+        cross_in_pieces(f, down, sources, 10, NULL);
+    }
+    assert_true(ferry_buffer_is_pinned(down));
+    cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
+    cross_in_pieces(f, down, sources, 10, NULL);
+    assert_int_equal(moved(f).turned_pinned, 3);
+    for (size_t i = 0; i < 10; i++) {
+        expect_counting(f, down, 0, 2 * i * (COUNT / 10), COUNT / 10, 7 - (int)(i * (COUNT / 10)));
+        expect_counting(f, down, 0, (2 * i + 1) * (COUNT / 10), COUNT / 10, 7 - (int)((i + 1) * (COUNT / 10)));
+    }
+
+    /* A small part of a copy does not count, however many pieces it is in, and neither does what stays on one side. */
+    ferry_buffer *small = make_ints(f, 20 * COUNT);
+    for (int round = 0; round < 2 * PIN_AFTER; round++) {
+        cross_in_pieces(f, small, sources, 10, NULL);
+        cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
+    }
+    assert_false(ferry_buffer_is_pinned(small));
+    assert_false(ferry_buffer_is_pinned(up));
+    ferry_buffer_destroy(&small);
+    for (int s = 0; s < 2; s++)
+        ferry_buffer_destroy(&sources[s]);
+    ferry_buffer_destroy(&up);
+    ferry_buffer_destroy(&down);
+}
+
 /* Small copies, small parts, and those who do not want it. */
 static void
 test_what_does_not_turn_pinned(void **state)
@@ -380,6 +447,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_copy_turns_pinned_after_its_crossings),
         TEST(test_downloads_count_too),
+        TEST(test_a_batch_is_one_crossing),
         TEST(test_what_does_not_turn_pinned),
         TEST(test_the_limit_and_pressure),
         TEST(test_memory_is_unlocked_before_it_goes_back),
