@@ -12,6 +12,7 @@
 #include <ferry/ferry.h>
 
 #include "cli/json.h"
+#include "cli/output.h"
 
 /* Rises when a member of the JSON output changes its meaning or goes. */
 enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15 };
@@ -242,24 +243,15 @@ write_json(FILE *file, const struct report *report)
 static int
 write_report(const struct request *request, const struct report *report)
 {
-    FILE *file = request->output ? fopen(request->output, "w") : stdout;
+    FILE *file = output_open("info", request->output);
 
-    if (!file) {
-        perror(request->output);
+    if (!file)
         return EXIT_FAILED;
-    }
     if (request->json)
         write_json(file, report);
     else
         print_text(file, report);
-    bool failed = ferror(file) != 0;
-    /* cppcheck-suppress useClosedFile ; it thinks that ferror() closes */
-    failed |= (request->output ? fclose(file) : fflush(file)) != 0;
-    if (failed) {
-        perror(request->output ? request->output : "standard output");
-        return EXIT_FAILED;
-    }
-    return EXIT_WELL;
+    return output_close("info", request->output, file) ? EXIT_WELL : EXIT_FAILED;
 }
 
 /* EXIT_WELL to go on; -1 when the help was printed. */

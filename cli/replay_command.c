@@ -23,6 +23,7 @@
 
 #include <ferry/ferry.h>
 
+#include "cli/output.h"
 #include "cli/replay_report.h"
 
 static const char usage_text[] =
@@ -177,19 +178,11 @@ replay(struct report *report)
 static bool
 write_to(const char *path, void (*write)(FILE *file, const struct report *report), const struct report *report)
 {
-    FILE *file = path ? fopen(path, "w") : stdout;
-    bool failed = !file;
-    if (file) {
-        write(file, report);
-        failed = ferror(file) != 0;
-        /* cppcheck-suppress useClosedFile ; it thinks that ferror() closes */
-        failed |= (path ? fclose(file) : fflush(file)) != 0;
-    }
-    if (failed) {
-        fprintf(stderr, "ferry replay: %s: %s\n", path ? path : "standard output", strerror(errno));
+    FILE *file = output_open("replay", path);
+    if (!file)
         return false;
-    }
-    return true;
+    write(file, report);
+    return output_close("replay", path, file);
 }
 
 static bool

@@ -98,6 +98,10 @@ const char *ferryi_context_why_closed(const ferry_context *context);
 
 /* The pool of a place and kind, made at the first call. */
 ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
+/* Fills in where such a pool's memory comes from, and its limit. With the pools' mutex held. */
+ferry_status ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config);
+/* All pools, those that the program made and did not destroy among them. */
+void ferryi_context_close_pools(ferry_context *context);
 
 /* The lane of a stream argument: NULL means the default stream of a context with one device. Checks the context. */
 ferry_status ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *what, ferryi_lane **out);

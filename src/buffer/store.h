@@ -231,6 +231,9 @@ ferryi_store_unlock(ferryi_store *store)
 /* Unlock, and wake those who wait for a claim to go. */
 void ferryi_store_unlock_waking(ferryi_store *store);
 
+/* The context was destroyed; the lock is free afterwards. */
+void ferryi_store_mark_dead(ferryi_store *store);
+
 /* Unlock, and sleep until some claim has gone, or the deadline (0: none) has passed: false. */
 bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 

@@ -114,9 +114,11 @@ def check_output(tap, ferry):
         good = done.returncode == 0 and json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["schema"] == 1
         tap.case("info -o", expect((good, done.stderr), (done.stdout == "", "also on standard output")))
         done = ferry("info", "-o", os.path.join(folder, "no", "such", "folder"))
-        tap.case("info -o where it cannot write", expect((done.returncode == 1, f"exit status {done.returncode}")))
-    full = subprocess.run(f"'{ferry.path}' info -d host >/dev/full", shell=True, capture_output=True, check=False)
-    tap.case("info on a full disk", expect((full.returncode == 1, f"exit status {full.returncode}")))
+        tap.case("info -o where it cannot write", expect(
+            (done.returncode == 1, f"exit status {done.returncode}"), ("no/such/folder: " in done.stderr, done.stderr)))
+    full = subprocess.run(f"'{ferry.path}' info -d host >/dev/full", shell=True, capture_output=True, check=False, text=True)
+    tap.case("info on a full disk", expect(
+        (full.returncode == 1, f"exit status {full.returncode}"), (full.stderr.startswith("ferry info: standard output: "), full.stderr)))
 
 
 def check_cufile(tap, ferry, fakecufile):

@@ -161,7 +161,8 @@ def check_bad(tap, ferry):
                                                            ("no/such/folder.svg" in done.stderr, done.stderr)))
     for output in (["-o", "/dev/full"], ["-j", "-o", "/dev/full"]):
         done = ferry(*output, "good.csv")
-        tap.case("a full disk: " + " ".join(output), expect((done.returncode == 1, f"exit status {done.returncode}")))
+        tap.case("a full disk: " + " ".join(output), expect(
+            (done.returncode == 1, f"exit status {done.returncode}"), (done.stderr.startswith("ferry replay: /dev/full: "), done.stderr)))
     done = ferry(ferry.write("header.csv", HEADER), "-o", "header.svg")
     xml.etree.ElementTree.parse(os.path.join(ferry.folder, "header.svg"))
     tap.case("a header alone", expect((done.returncode == 0, done.stderr)))

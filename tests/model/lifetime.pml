@@ -5,7 +5,7 @@
  *
  *   retain, release        src/buffer/store.c  ferryi_store_retain(), ferryi_store_release()
  *   open, close            src/buffer/claim.c  try_claim(); access.c: close_at(), its `last`
- *   free_store             src/buffer/store.c  ferryi_store_free(), release_copies(), ferryi_store_give_back()
+ *   free_store             src/buffer/store.c  ferryi_store_free(), release_copies(); store_copy.c: ferryi_store_give_back()
  *   list                   src/context.c       the context's list of stores, under its mutex
  *   evictor                src/buffer/evict.c  find(), consider(), write_back_and_drop()
  *   give, take             src/pool            ferryi_pool_give() with a stamp, ferryi_pool_take() ordering the lane after it

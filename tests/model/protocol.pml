@@ -3,13 +3,13 @@
  * Claims, map and moves of one store of two bytes, at the host (place 0) and one device (place 1): who may use what when, what is moved
  * before, and what counts after. Time on the device is left out (order.pml): what is queued is done.
  *
- *   lock, unlock, wake, park   src/buffer/store.c   ferryi_store_lock(), ..._unlock_waking(), ..._unlock_and_park()
- *   try_claim, conflict        src/buffer/claim.c   try_claim(), conflict_with(), commit_same_stream()
- *   open_hit                   src/buffer/scope.c   open_read_hit(), open_hit(); the lock is taken once only
- *   prepare, bring             src/buffer/access.c  prepare_one(), bring(), move_one(), fill_zero()
- *   close                      src/buffer/access.c  close_at(); scope.c: close_write_hit(), close_read_hit()
- *   evict                      src/buffer/evict.c   consider(), write_back_and_drop(), forget()
- *   map                        src/coherence.c      ferryi_coherence_change(); by byte, what ./dev prove proves of windows
+ *   lock, unlock, wake, park   src/buffer/store_lock.c  ferryi_store_lock(), ..._unlock_waking(), ..._unlock_and_park()
+ *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(), commit_same_stream()
+ *   open_hit                   src/buffer/scope.c       open_read_hit(), open_hit(); the lock is taken once only
+ *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero()
+ *   close                      src/buffer/access.c      close_at(); scope.c: close_write_hit(), close_read_hit()
+ *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
+ *   map                        src/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
  *
  * A copy's byte is good when it has the newest value. Checked: whoever reads through an open scope sees good bytes when it opens
  * and when it closes (no stale read, mutual exclusion); every byte that the map gives to a place is good there and in the end every byte

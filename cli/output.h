@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_CLI_OUTPUT_H
+#define FERRY_CLI_OUTPUT_H
+
+/* Where a command writes: the file at `path`, or standard output for NULL. What fails is told on standard error, after the command's name. */
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* NULL: it cannot be written. */
+FILE *output_open(const char *command, const char *path);
+/* False: not everything could be written, at whatever time. */
+bool output_close(const char *command, const char *path, FILE *file);
+
+#endif

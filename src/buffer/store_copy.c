@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/store.h"
+
+#include <string.h>
+
+#include "src/buffer/guard.h"
+
+/* Copies above this turn pinned; smaller ones do not begin with a page, and gain little. */
+#define PIN_ABOVE ((size_t)64 << 10)
+/* A transfer of less than this part of a copy does not count: page-locking costs by the size of the whole. */
+#define CROSSING_PART 8
+
+/* Host memory that was asked to be pinned is ordinary memory where nothing can pin it, and is reported as that. */
+static bool
+is_pinned_memory(const ferryi_store *store)
+{
+    const ferry_context *context = store->context;
+    bool can_pin = false;
+    for (int place = 1; place <= context->place_count; place++)
+        can_pin = can_pin || (context->devices[place]->capabilities & FERRY_CAN_PIN);
+    return can_pin && store->memory == FERRY_MEMORY_PINNED;
+}
+
+/* Which pool the copy at `place` comes from. */
+static ferry_status
+pool_for(ferryi_store *store, int place, ferry_pool **out)
+{
+    ferry_context *context = store->context;
+    if (store->memory == FERRY_MEMORY_MANAGED)
+        return ferryi_context_pool(context, 0, FERRY_MEMORY_MANAGED, out);
+    if (place != 0)
+        return ferryi_context_pool(context, place, FERRY_MEMORY_DEVICE, out);
+    return ferryi_context_pool(context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
+}
+
+/* The lane that orders a fresh block's earlier uses for a device copy; the host takes only idle blocks. */
+static ferry_status
+take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
+{
+    ferry_pool *pool;
+    ferryi_lane *lane = NULL;
+    bool on_device = place != 0 && store->memory != FERRY_MEMORY_MANAGED;
+    ferry_status status = pool_for(store, place, &pool);
+    if (status == FERRY_OK && on_device)
+        status = ferryi_engine_lane(store->context->engine, place, 0, &lane);
+    if (status != FERRY_OK)
+        return status;
+    memset(out, 0, sizeof(*out));
+    size_t align = ferryi_store_align(store), taken = bytes;
+    ferryi_guard_plan(store, place, &taken, &align);
+    status = ferryi_pool_take(pool, taken, align, lane, &out->block, &out->pointer);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes, ferryi_store_name(store),
+                              store->context->names[place]);
+    /* The block's last use in its former life, if it may still be running, is this copy's first write to wait for. */
+    if (lane && !ferryi_stamp_is_done(&store->context->order, out->block->stamp))
+        out->written = ferryi_lane_stamp(lane);
+    /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked host memory. */
+    out->pinned = !on_device && is_pinned_memory(store);
+    return FERRY_OK;
+}
+
+/* Whose memory a place uses. */
+static int
+home_of(const ferryi_store *store, int place)
+{
+    return ferryi_store_same_memory(store, place, 0) ? 0 : place;
+}
+
+ferry_status
+ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
+{
+    return take_block(store, home_of(store, place), ferryi_max_size(bytes, 1), out);
+}
+
+bool
+ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
+{
+    struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
+    /* A resize may have come between. */
+    if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
+        fresh->pins = copy->pins;
+        *copy = *fresh;
+        *fresh = (struct ferryi_place_copy){0};
+    }
+    if (copy->pointer)
+        store->exists |= FERRYI_PLACE_BIT(place);
+    return copy->pointer;
+}
+
+ferry_status
+ferryi_store_reserve(ferryi_store *store, int place)
+{
+    struct ferryi_place_copy fresh = {0};
+    for (;;) {
+        ferryi_store_lock(store);
+        bool there = ferryi_store_install(store, place, &fresh);
+        size_t bytes = store->map.bytes;
+        ferryi_store_unlock(store);
+        /* Another thread was first, or the block is too small by now. */
+        ferryi_store_give_back(store->context, &fresh);
+        if (there)
+            return FERRY_OK;
+        ferry_status status = ferryi_store_take(store, place, bytes, &fresh);
+        if (status != FERRY_OK)
+            return status;
+    }
+}
+
+struct ferryi_place_copy
+ferryi_store_detach(ferryi_store *store, int place)
+{
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    struct ferryi_place_copy out = {0};
+    store->exists &= ~FERRYI_PLACE_BIT(place);
+    /* Shared memory goes with the last place that uses it. */
+    bool still_used = (store->shared >> place & 1) && (store->exists & store->shared);
+    if (!still_used && copy->block && store->copies[place].pins == 0) {
+        out = *copy;
+        memset(copy, 0, sizeof(*copy));
+    }
+    return out;
+}
+
+void
+ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
+{
+    if (!copy->block)
+        return;
+    if (context->debug)
+        ferryi_guard_retire(copy->pointer, "gave its host copy up since (invalidate, evict)");
+    if (copy->crossings > 0 && context->engine)
+        ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer, copy->block->bytes);
+    ferryi_stamp stamp = ferryi_stamps_join(&context->order, copy->written, copy->readers);
+    ferryi_pool_give(copy->block, stamp);
+    memset(copy, 0, sizeof(*copy));
+}
+
+/* -- turning pinned -------------------------------------------------------------------------------- */
+
+void
+ferryi_store_crossed(ferryi_store *store, size_t bytes)
+{
+    ferry_context *context = store->context;
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = &store->copies[0];
+    size_t whole = store->map.bytes;
+    bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED && whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
+    if (counts && copy->crossings < UINT16_MAX)
+        copy->crossings++;
+    bool due = counts && copy->crossings >= context->pin_after && (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
+    void *memory = copy->pointer;
+    size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1), due ? copy->block->bytes : 0);
+    ferryi_store_unlock(store);
+    /* The caller's claim keeps the copy where it is. What could not be pinned now is tried again after as many crossings. */
+    if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
+        ferryi_store_lock(store);
+        store->copies[0].crossings = 1;
+        ferryi_store_unlock(store);
+    }
+}
+
+bool
+ferryi_store_is_pinned(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    struct ferryi_place_copy copy = store->copies[0];
+    size_t bytes = store->map.bytes;
+    ferryi_store_unlock(store);
+    if (!copy.pointer || copy.pinned || bytes == 0 || ferryi_store_is_dead(store))
+        return copy.pointer && copy.pinned;
+    return ferryi_pins_holds(ferryi_engine_pins(store->context->engine), copy.pointer, bytes);
+}

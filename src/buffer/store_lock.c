@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/store.h"
+
+/* From here on walks under the lock take long enough that others should sleep instead of spin. */
+#define CROWDED_SEGMENTS 64
+#define CROWDED_CLAIMS 32
+
+#define SPINS_BEFORE_YIELD 64
+
+static ferryi_mutex *
+long_lock(ferryi_store *store)
+{
+    return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
+}
+
+/* Take the spin bit whatever the other bits say; `extra` is set with it. False when `stop` bits are set. */
+static bool
+take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
+{
+    for (unsigned spins = 0;; spins++) {
+        uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+        if (word & stop)
+            return false;
+        if (!(word & FERRYI_STORE_SPIN) &&
+            atomic_compare_exchange_weak_explicit(&store->word, &word, word | FERRYI_STORE_SPIN | extra,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+        if (spins >= SPINS_BEFORE_YIELD)
+            ferryi_yield();
+    }
+}
+
+void
+ferryi_store_lock_slow(ferryi_store *store)
+{
+    if (take_spin(store, 0, FERRYI_STORE_LONG))
+        return;
+    ferryi_mutex_lock(long_lock(store));
+    take_spin(store, FERRYI_STORE_MUTEXED, 0);
+}
+
+void
+ferryi_store_unlock_slow(ferryi_store *store, uint64_t word)
+{
+    uint64_t next = word & ~(uint64_t)(FERRYI_STORE_SPIN | FERRYI_STORE_MUTEXED | FERRYI_STORE_LONG);
+    if (store->crowded)
+        next |= FERRYI_STORE_LONG;
+    ferryi_mutex *mutex = word & FERRYI_STORE_MUTEXED ? long_lock(store) : NULL;
+    atomic_store_explicit(&store->word, next, memory_order_release);
+    if (mutex)
+        ferryi_mutex_unlock(mutex);
+}
+
+void
+ferryi_store_unlock_waking(ferryi_store *store)
+{
+    store->crowded = store->map.room->segment_count > CROWDED_SEGMENTS || store->claim_count > CROWDED_CLAIMS;
+    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+    if (!(word & FERRYI_STORE_WAITERS)) {
+        ferryi_store_unlock(store);
+        return;
+    }
+    ferry_context *context = store->context;
+    atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS, memory_order_relaxed);
+    ferryi_store_unlock(store);
+    ferryi_context_unpark(context);
+}
+
+bool
+ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
+{
+    ferry_context *context = store->context;
+    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+    atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
+    uint64_t epoch = ferryi_context_park_epoch(context);
+    ferryi_store_unlock(store);
+    return ferryi_context_park(context, epoch, deadline_ns);
+}
+
+void
+ferryi_store_mark_dead(ferryi_store *store)
+{
+    take_spin(store, FERRYI_STORE_DEAD, 0);
+    atomic_fetch_and(&store->word, ~(uint64_t)FERRYI_STORE_SPIN);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/context.h"
+
+/* What a context tells about itself. */
+
+int
+ferry_context_place_count(const ferry_context *context)
+{
+    return context ? context->place_count : 0;
+}
+
+ferry_status
+ferry_context_place_info(ferry_context *context, int place, ferry_place_info *out)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: context or out is NULL");
+    ferry_status status = ferryi_context_check_place(context, place, "describe a place");
+    if (status != FERRY_OK)
+        return status;
+    *out = (ferry_place_info){.kind = "host", .name = "host memory", .coherent = true};
+    if (place == 0)
+        return FERRY_OK;
+    const ferryi_device *device = context->devices[place];
+    out->kind = device->kind;
+    out->name = device->properties.name;
+    out->native = device->properties.native;
+    out->coherent = device->capabilities & FERRYI_DEVICE_COHERENT;
+    out->capabilities = device->capabilities & 0xffff;
+    out->architecture = device->properties.architecture;
+    out->driver_version = device->properties.driver_version;
+    return FERRY_OK;
+}
+
+static void
+add_pools(ferry_context *context, int place, ferry_memory_info *out)
+{
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
+        size_t live, cached, reserved;
+        if (!context->pools[place][kind])
+            continue;
+        ferryi_pool_bytes(context->pools[place][kind], &live, &cached, &reserved);
+        out->live += live;
+        out->cached += cached;
+        out->used += reserved;
+    }
+    ferryi_mutex_unlock(&context->pool_mutex);
+}
+
+ferry_status
+ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *out)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for memory: context or out is NULL");
+    ferry_status status = ferryi_context_check_place(context, place, "ask for memory");
+    if (status != FERRY_OK)
+        return status;
+    ferry_memory_info info = {0};
+    bool host = place == 0 || (context->coherent >> place & 1);
+    add_pools(context, host ? 0 : place, &info);
+    size_t limit = host ? context->host_bytes_limit : context->device_bytes_limit;
+    if (host) {
+        info.total = ferryi_min_size(limit, ferryi_physical_memory());
+    } else {
+        size_t device_free = 0;
+        status = FERRYI_CALL(context->devices[place], memory_info, &device_free, &info.total);
+        if (status != FERRY_OK)
+            return status;
+        info.used = ferryi_max_size(info.used, info.total - device_free);
+        if (limit)
+            info.total = ferryi_min_size(limit, info.total);
+    }
+    info.used = ferryi_min_size(info.used, info.total);
+    info.free = info.total - info.used;
+    *out = info;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for transfers: context or out is NULL");
+    ferry_status status = ferryi_context_check_open(context, "ask for transfers");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_engine_stats(context->engine, out);
+    out->device_calls = 0;
+    for (int place = 1; place <= context->place_count; place++)
+        out->device_calls += atomic_load_explicit(&context->devices[place]->calls, memory_order_relaxed);
+    return FERRY_OK;
+}
