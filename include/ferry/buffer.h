@@ -267,7 +267,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_2d(ferry_buffer *target
  * launches that need the bytes wait for them. What the program queues on `stream` by itself is not ordered: it waits for the
  * event first. Memory of the caller may be touched again when the event is done, not before; a fill's value is copied.
  * @param stream at its place the call writes; NULL: as the call above would choose
- * @param out    may be NULL; else the caller owns `*out`
+ * @param out    may be NULL; else the caller owns `*out`. A failure is told by the event; when nobody asked it before it was destroyed,
+ *               or `out` was NULL, by the context's log, as an error
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
                                                                     size_t offset, const void *source, size_t count,

@@ -78,6 +78,7 @@ struct ferry_event {
     bool is_job;
     bool done;             /* the job has ended; points are done by their stamp */
     atomic_bool cancelled;
+    atomic_bool heard;     /* its failure was told to a caller */
     ferry_status status;
     char *text;            /* why it failed */
     ferryi_stamp stamp;

@@ -18,12 +18,12 @@ struct conversion_call {
     ferry_convert_policy policy;
 };
 
-static void
+/* What the policy could refuse was refused before; a function of the program's may refuse still. */
+static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
     const struct conversion_call *call = user;
-    /* What the policy could refuse was refused before. */
-    (void)!ferryi_conversion_apply(call->conversion, target, source, count, call->policy);
+    return ferryi_conversion_apply(call->conversion, target, source, count, call->policy);
 }
 
 static ferry_status
@@ -189,8 +189,7 @@ convert_prepared(const struct ferryi_access both[2], const struct conversion_cal
         return status;
     if (lane)
         return ferryi_device_convert(&work, both[0].pointer, both[1].pointer, count);
-    run_conversion(both[0].pointer, both[1].pointer, count, user);
-    return FERRY_OK;
+    return run_conversion(both[0].pointer, both[1].pointer, count, user);
 }
 
 ferry_status

@@ -19,12 +19,23 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
     return FERRY_OK;
 }
 
+/* A function that finds elements that do not fit says so itself, by ferry_conversion_failed(). */
+static ferry_status
+run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    ferry_status status = conversion->convert(target, source, count, policy);
+    if (status == FERRY_OK || status == FERRY_ERROR_OUT_OF_RANGE)
+        return status;
+    return ferryi_fail(status, "convert %zu elements from %s to %s: the program's function refused them: %s", count,
+                       conversion->from->name, conversion->to->name, ferry_status_name(status));
+}
+
 ferry_status
 ferryi_conversion_apply(const ferry_conversion *conversion, void *target, const void *source, size_t count,
                         ferry_convert_policy policy)
 {
     if (conversion->convert)
-        return conversion->convert(target, source, count, policy);
+        return run_own(conversion, target, source, count, policy);
 
     const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion->from, conversion->to);
     if (policy == FERRY_CONVERT_CHECK && kernel->first_unfit) {

@@ -13,6 +13,7 @@ ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make an event: no memory");
     atomic_init(&event->references, 1);
     atomic_init(&event->cancelled, false);
+    atomic_init(&event->heard, false);
     ferryi_mutex_init(&event->mutex);
     ferryi_cond_init(&event->cond);
     event->context = context;
@@ -33,11 +34,22 @@ event_free(void *header)
     free(event);
 }
 
+/* A failure that nobody asked for would be lost. A cancelled call was asked to fail. */
+static void
+tell_unheard(const ferry_event *event)
+{
+    if (event->status == FERRY_OK || event->heard || (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
+        return;
+    ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and nobody asked its event: %s",
+               event->text ? event->text : ferry_status_name(event->status));
+}
+
 void
 ferryi_event_release(ferry_event *event)
 {
     if (!event || event->context->inherited || atomic_fetch_sub(&event->references, 1) != 1)
         return;
+    tell_unheard(event);
     if (event->context->debug)
         ferryi_bury(event, event_free);
     else
@@ -61,6 +73,7 @@ event_status(ferry_event *event)
 {
     if (event->status == FERRY_OK)
         return FERRY_OK;
+    atomic_store_explicit(&event->heard, true, memory_order_relaxed);
     return ferryi_fail(event->status, "%s", event->text ? event->text : "the asynchronous call failed");
 }
 

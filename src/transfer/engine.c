@@ -260,8 +260,10 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source, cons
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
         size_t first = run->done / transform->target_bytes;
-        transform->run(target + run->done, source + first * transform->source_bytes, bytes / transform->target_bytes,
-                       transform->user);
+        status = transform->run(target + run->done, source + first * transform->source_bytes, bytes / transform->target_bytes,
+                                transform->user);
+        if (status != FERRY_OK)
+            break;
         ferryi_run_arrived(run, bytes);
         status = ferryi_run_progress(run);
     }

@@ -49,9 +49,9 @@ struct ferryi_transfer_job {
     void *user;
 };
 
-/* A function that makes target bytes out of source bytes on the host, chunk by chunk: conversions. */
+/* A function that makes target bytes out of source bytes on the host, chunk by chunk: conversions. Where it fails, the transfer stops. */
 struct ferryi_transform {
-    void (*run)(void *target, const void *source, size_t count, const void *user);
+    ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* of one element */
     const void *user;
 };

@@ -40,19 +40,19 @@ check_unit(const struct ferryi_ring *ring, size_t unit)
 
 /* -- between host memory and a chunk --------------------------------------------------------------- */
 
-/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own functions. */
-static void
+/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own functions, and may refuse. */
+static ferry_status
 begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const struct host_side *side, struct ferryi_chunk *chunk,
              void *target, const void *source)
 {
     struct ferryi_task *task = &chunk->task;
     if (side->transform) {
-        side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
         *task = (struct ferryi_task){.done = true};
-        return;
+        return side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
     }
     *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes};
     ferryi_crew_give(&run->engine->crew, task, how->shared);
+    return FERRY_OK;
 }
 
 /* Wait until it is done. */
@@ -95,9 +95,11 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
             break;
         if (chunk) {
             chunk->bytes = ferryi_run_part(run, begun, ring->chunk_bytes, side.device_unit);
-            begin_convey(run, how, &side, chunk, chunk->memory, (const char *)source + host_offset(&side, begun));
+            status = begin_convey(run, how, &side, chunk, chunk->memory, (const char *)source + host_offset(&side, begun));
             begun += chunk->bytes;
             ferryi_chain_push(&filling, chunk);
+            if (status != FERRY_OK)
+                break;
             if (filling.count < how->window && begun < end)
                 continue;
         }
@@ -218,9 +220,8 @@ flight_run(struct flight *flight, const struct landing *landing)
 static ferry_status
 touch_host(struct flight *flight, struct ferryi_chunk *chunk)
 {
-    begin_convey(flight->run, flight->how, &flight->side, chunk, flight->target + host_offset(&flight->side, flight->touched),
-                 chunk->memory);
-    return FERRY_OK;
+    return begin_convey(flight->run, flight->how, &flight->side, chunk,
+                        flight->target + host_offset(&flight->side, flight->touched), chunk->memory);
 }
 
 static ferry_status
@@ -246,7 +247,11 @@ download_at_once(struct flight *flight)
     status = ferryi_run_fetch(run, flight->ring, chunk, flight->source, true);
     if (status != FERRY_OK)
         return status;
-    (void)touch_host(flight, chunk);
+    status = touch_host(flight, chunk);
+    if (status != FERRY_OK) {
+        ferryi_ring_give(flight->ring, chunk);
+        return status;
+    }
     status = land_on_host(flight, chunk);
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }

@@ -218,6 +218,39 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     free(got);
 }
 
+static void
+note_error(ferry_log_level level, const char *message, void *user)
+{
+    if (level == FERRY_LOG_ERROR && strstr(message, "nobody asked its event"))
+        atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* "A failure is told by the event, or else by the log": the device holds less than the copy needs. */
+static void
+test_a_failure_is_told_by_the_event_or_by_the_log(void **state)
+{
+    (void)state;
+    int32_t *values = counting(1);
+    for (int asked = 0; asked < 3; asked++) {
+        atomic_int logged;
+        atomic_init(&logged, 0);
+        ferry_context *context;
+        const ferry_context_options options = {.devices = "emulated", .device_bytes_limit = BYTES / 2, .log = note_error, .log_user = &logged};
+        OK(ferry_context_create(&options, &context));
+        ferry_buffer *b;
+        OK(ferry_buffer_create(context, INT, COUNT, NULL, &b));
+        ferry_event *event = NULL;
+        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, ferry_context_stream(context, 1), asked > 0 ? &event : NULL));
+        if (asked == 1)
+            FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&context);
+        assert_int_equal(atomic_load(&logged), asked == 1 ? 0 : 1);
+    }
+    free(values);
+}
+
 int
 main(void)
 {
@@ -229,6 +262,7 @@ main(void)
         TEST(test_streams_wait_for_the_event_of_a_copy),
         TEST(test_events_and_buffers_may_go_first),
         cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
+        cmocka_unit_test(test_a_failure_is_told_by_the_event_or_by_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

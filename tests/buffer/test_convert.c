@@ -341,6 +341,59 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
+/* Counts down, and refuses. */
+static int calls_until_refusal;
+
+static ferry_status
+refuse_at_last(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    if (calls_until_refusal-- <= 0)
+        return FERRY_ERROR_INVALID_ARGUMENT;
+    return double_of_byte(target, source, count, policy);
+}
+
+/* "After any failure the copy stops before the part that failed, and returns the status": elsewhere every element keeps its value. */
+static void
+test_own_functions_may_refuse(void **state)
+{
+    fixture *f = *state;
+    const ferry_conversion own = {BYTE, DOUBLE, refuse_at_last};
+    double *values = malloc(CROSSING * sizeof(double));
+    assert_non_null(values);
+    memset(narrow, 7, sizeof(narrow));
+    for (int place = 0; place <= f->places; place++) {
+        ferry_double_buffer d;
+        ferry_byte_buffer n;
+        OK(ferry_double_create(f->context, CROSSING, NULL, &d));
+        OK(ferry_byte_create_from(f->context, (const uint8_t *)narrow, CROSSING, NULL, &n));
+        for (int before = 0; before < 3; before++) {
+            touch(f, d.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
+            double one = 1;
+            OK(ferry_buffer_fill(d.raw, DOUBLE, 0, FERRY_REST, &one));
+            calls_until_refusal = before;
+            ferry_status status = ferry_buffer_copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE);
+            if (status == FERRY_OK) /* there were fewer parts */
+                assert_true(calls_until_refusal >= 0);
+            else
+                assert_int_equal(status, FERRY_ERROR_INVALID_ARGUMENT);
+            OK(ferry_double_copy_to(d, 0, values, CROSSING));
+            for (int i = 0; i < CROSSING; i++) {
+                if (values[i] != (status == FERRY_OK ? -7 : 1) && !(before > 0 && values[i] == -7))
+                    fail_msg("place %d, after %d parts: element %d is %g", place, before, i, values[i]);
+            }
+        }
+        touch(f, n.raw, place, FERRY_UPDATE, 0, FERRY_REST);
+        calls_until_refusal = 0;
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_copy_to_converted(n.raw, &own, 0, values, CROSSING, FERRY_CONVERT_SATURATE));
+        assert_non_null(strstr(ferry_last_error(), "the program's function refused"));
+        calls_until_refusal = 0;
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_convert(d.raw, &own, 0, n.raw, 0, CROSSING, FERRY_CONVERT_SATURATE));
+        ferry_double_destroy(&d);
+        ferry_byte_destroy(&n);
+    }
+    free(values);
+}
+
 /* Where the device has no room for scratch, the host converts after all. */
 static void
 test_no_room_for_scratch(void **state)
@@ -382,6 +435,7 @@ main(void)
         TEST(test_large_arrays_cross_in_parts),
         TEST(test_own_functions_run_on_the_host),
         TEST(test_own_functions_check_what_comes_from_a_device),
+        TEST(test_own_functions_may_refuse),
         TEST(test_no_room_for_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -860,12 +860,13 @@ test_out_of_pinned_memory(void **state)
 
 /* -- transforms ------------------------------------------------------------------------------------ */
 
-static void
+static ferry_status
 widen(void *target, const void *source, size_t count, const void *user)
 {
     int add = *(const int *)user;
     for (size_t i = 0; i < count; i++)
         ((double *)target)[i] = ((const float *)source)[i] + add;
+    return FERRY_OK;
 }
 
 static void
