@@ -31,9 +31,18 @@ ferry_context_place_info(ferry_context *context, int place, ferry_place_info *ou
     return FERRY_OK;
 }
 
-static void
-add_pools(ferry_context *context, int place, ferry_memory_info *out)
+static size_t
+left_of(size_t limit, size_t taken)
 {
+    return limit > taken ? limit - taken : 0;
+}
+
+/* *out_limited is what the place's limit counts: pinned and managed memory have limits of their own. */
+static void
+add_pools(ferry_context *context, int place, ferry_memory_info *out, size_t *out_limited)
+{
+    const int limited = place ? FERRY_MEMORY_DEVICE : FERRY_MEMORY_PAGEABLE;
+    *out_limited = 0;
     ferryi_mutex_lock(&context->pool_mutex);
     for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
         size_t live, cached, reserved;
@@ -43,6 +52,8 @@ add_pools(ferry_context *context, int place, ferry_memory_info *out)
         out->live += live;
         out->cached += cached;
         out->used += reserved;
+        if (kind == limited)
+            *out_limited = reserved;
     }
     ferryi_mutex_unlock(&context->pool_mutex);
 }
@@ -57,21 +68,22 @@ ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *
         return status;
     ferry_memory_info info = {0};
     bool host = place == 0 || (context->coherent >> place & 1);
-    add_pools(context, host ? 0 : place, &info);
+    size_t limited;
+    add_pools(context, host ? 0 : place, &info, &limited);
     size_t limit = host ? context->host_bytes_limit : context->device_bytes_limit;
     if (host) {
-        info.total = ferryi_min_size(limit, ferryi_physical_memory());
+        info.total = ferryi_physical_memory();
+        info.free = left_of(info.total, info.used);
     } else {
-        size_t device_free = 0;
-        status = FERRYI_CALL(context->devices[place], memory_info, &device_free, &info.total);
+        status = FERRYI_CALL(context->devices[place], memory_info, &info.free, &info.total);
         if (status != FERRY_OK)
             return status;
-        info.used = ferryi_max_size(info.used, info.total - device_free);
-        if (limit)
-            info.total = ferryi_min_size(limit, info.total);
     }
-    info.used = ferryi_min_size(info.used, info.total);
-    info.free = info.total - info.used;
+    if (limit) {
+        info.total = ferryi_min_size(info.total, limit);
+        info.free = ferryi_min_size(info.free, left_of(limit, limited));
+    }
+    info.used = info.total - info.free;
     *out = info;
     return FERRY_OK;
 }

@@ -108,9 +108,10 @@ typedef struct ferry_place_info {
 /** Memory at a place, in bytes: free + used = total. */
 typedef struct ferry_memory_info {
     size_t total; /**< what the place has, or the context's limit when that is less */
-    size_t free;  /**< what is left of it */
-    size_t used;  /**< taken by this context and, on a device, by everybody else */
-    size_t live;  /**< held by this context's buffers and blocks */
+    size_t free;  /**< what can still be taken: of the limit, and of what the place has left */
+    size_t used;  /**< the rest. Without a limit, what this context and, on a device, everybody else took; a limit counts this context's alone,
+                       and on the host its pageable memory */
+    size_t live;  /**< held by this context's buffers and blocks, pinned and managed ones too; not those of ferry_pool_create() */
     size_t cached; /**< held idle by this context's pools */
     uint64_t reserved[4];
 } ferry_memory_info;

@@ -347,6 +347,40 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
+/* "Free is what can still be taken, of the limit": others' memory, and memory that has another limit, takes nothing from it. */
+static void
+test_memory_info_of_a_limit_counts_what_it_limits(void **state)
+{
+    fixture *f = *state;
+    enum { MIB = 1 << 20 };
+    if (f->coherent)
+        skip(); /* there is no other memory */
+    for (int place = 0; place <= f->places; place++) {
+        ferry_context *limited;
+        ferry_memory_info info;
+        ferry_pool *others, *own;
+        ferry_block *taken, *block;
+        const ferry_context_options options = {.device_bytes_limit = 64 * MIB, .host_bytes_limit = 64 * MIB};
+        OK(ferry_context_create(&options, &limited));
+        if (place == 0)
+            OK(ferry_context_pool(limited, 0, FERRY_MEMORY_PINNED, &others));
+        else
+            OK(ferry_context_pool(f->context, place, FERRY_MEMORY_DEVICE, &others));
+        OK(ferry_context_pool(limited, place, FERRY_MEMORY_DEFAULT, &own));
+        OK(ferry_pool_take(others, 100 * MIB, NULL, &taken));
+        OK(ferry_context_memory_info(limited, place, &info));
+        assert_int_equal(info.total, 64 * MIB);
+        assert_int_equal(info.free, 64 * MIB);
+        OK(ferry_pool_take(own, 32 * MIB, NULL, &block));
+        OK(ferry_context_memory_info(limited, place, &info));
+        assert_int_equal(info.free, 32 * MIB);
+        assert_int_equal(info.used, 32 * MIB);
+        OK(ferry_pool_give(&block, NULL));
+        OK(ferry_pool_give(&taken, NULL));
+        ferry_context_destroy(&limited);
+    }
+}
+
 int
 main(void)
 {
@@ -359,6 +393,7 @@ main(void)
         TEST(test_managed_buffers_behave_as_others_do),
         TEST(test_managed_memory_takes_advice_and_prefetch),
         TEST(test_memory_info_adds_up),
+        TEST(test_memory_info_of_a_limit_counts_what_it_limits),
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
         TEST(test_an_idle_buffer_is_small),
