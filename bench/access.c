@@ -128,14 +128,7 @@ count_device_calls(struct subject *subject, struct bench_report *report)
         if (ferry_context_transfer_stats(subject->context, &before) != FERRY_OK || !kinds[kind].run(subject, 0, 1000) ||
             ferry_context_transfer_stats(subject->context, &after) != FERRY_OK)
             return bench_failed(kinds[kind].name);
-        const struct bench_record record = {
-            .case_name = kinds[kind].name,
-            .metric = "device_calls",
-            .unit = "calls",
-            .value = (double)(after.device_calls - before.device_calls),
-            .goal = {BENCH_EXACTLY, 0},
-        };
-        bench_report_add(report, &record);
+        bench_report_device_calls(report, kinds[kind].name, &before, &after);
     }
     return true;
 }

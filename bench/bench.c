@@ -221,6 +221,20 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
         write_record(report->json, report->bench, record, goal, met);
 }
 
+void
+bench_report_device_calls(struct bench_report *report, const char *case_name, const ferry_transfer_stats *before,
+                          const ferry_transfer_stats *after)
+{
+    const struct bench_record record = {
+        .case_name = case_name,
+        .metric = "device_calls",
+        .unit = "calls",
+        .value = (double)(after->device_calls - before->device_calls),
+        .goal = {BENCH_EXACTLY, 0},
+    };
+    bench_report_add(report, &record);
+}
+
 bool
 bench_report_close(struct bench_report *report)
 {

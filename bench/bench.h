@@ -66,6 +66,9 @@ struct bench_report {
 bool bench_report_open(struct bench_report *report, const char *bench, const struct bench_options *options,
                        ferry_context *context);
 void bench_report_add(struct bench_report *report, const struct bench_record *record);
+/** Calls of the device, counted and not timed, between two looks at the statistics; the goal is that there are none. */
+void bench_report_device_calls(struct bench_report *report, const char *case_name, const ferry_transfer_stats *before,
+                               const ferry_transfer_stats *after);
 /** End the file; false after a sentence on stderr when it could not be written. */
 bool bench_report_close(struct bench_report *report);
 

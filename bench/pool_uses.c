@@ -19,14 +19,7 @@ pool_uses_count_calls(ferry_context *context, struct bench_report *report)
     }
     if (!ok || ferry_context_transfer_stats(context, &after) != FERRY_OK)
         return bench_failed("taking on a stream");
-    const struct bench_record record = {
-        .case_name = "64KiB/1/same stream",
-        .metric = "device_calls",
-        .unit = "calls",
-        .value = (double)(after.device_calls - before.device_calls),
-        .goal = {BENCH_EXACTLY, 0},
-    };
-    bench_report_add(report, &record);
+    bench_report_device_calls(report, "64KiB/1/same stream", &before, &after);
     return true;
 }
 

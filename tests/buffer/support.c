@@ -262,6 +262,13 @@ make_counting(fixture *f, size_t count, int first)
     return buffer;
 }
 
+void
+destroy_buffers(ferry_buffer **const *buffers)
+{
+    for (; *buffers; buffers++)
+        ferry_buffer_destroy(*buffers);
+}
+
 void *
 open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, ferry_scope *scope)
 {

@@ -76,6 +76,9 @@ void support_clear_error(void);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* With i + `first` at i, on the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
+/* Destroys each, in this order: DESTROY_BUFFERS(&x, &y). */
+#define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
+void destroy_buffers(ferry_buffer **const *buffers);
 
 /* Open at place 0 (the host) or on the default stream of a device place. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, ferry_scope *scope);

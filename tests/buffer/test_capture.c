@@ -47,8 +47,7 @@ test_wrapping_twice_is_one_stream(void **state)
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
     assert_ptr_equal(b, f->stream);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_STREAMS(&a, &b);
     ferry_buffer *x = make_ints(f, COUNT);
     fill_on(f, x, f->stream, 0, COUNT, 2);
     expect_all(x, 2);
@@ -76,8 +75,7 @@ test_native_streams_come_and_go(void **state)
         if (i % 6 == 0)
             expect_all(y, i - 1);
     }
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
 }
 
 /* -- the per-thread stream -------------------------------------------------------------------------- */
@@ -147,10 +145,8 @@ test_per_thread_streams_are_several(void **state)
         in_thread(copy_in_thread, &hop);
         expect_all(hop.y, -1);
     }
-    ferry_buffer_destroy(&hop.x);
-    ferry_buffer_destroy(&hop.y);
-    ferry_stream_destroy(&kept);
-    ferry_stream_destroy(&other);
+    DESTROY_BUFFERS(&hop.x, &hop.y);
+    DESTROY_STREAMS(&kept, &other);
 }
 
 /* Closed by another thread than the one whose stream it was. */
@@ -169,10 +165,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     OK(ferry_scope_close(&hop.scope));
     copy_on(f, other, hop.y, 0, hop.x, 0, COUNT);
     expect_all(hop.y, 5);
-    ferry_buffer_destroy(&hop.x);
-    ferry_buffer_destroy(&hop.y);
-    ferry_stream_destroy(&kept);
-    ferry_stream_destroy(&other);
+    DESTROY_BUFFERS(&hop.x, &hop.y);
+    DESTROY_STREAMS(&kept, &other);
 }
 
 /* Closing on one's own per-thread stream does not wait, whoever opened the scope. */
@@ -198,10 +192,8 @@ test_close_on_the_per_thread_stream(void **state)
         copy_on(f, other, y, 0, x, 0, COUNT);
         expect_all(y, i);
     }
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_stream_destroy(&mine);
-    ferry_stream_destroy(&other);
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&mine, &other);
 }
 
 /* -- capture ---------------------------------------------------------------------------------------- */
@@ -253,11 +245,8 @@ check_capture(fixture *f, int mode)
     expect_all(busy, 3);
     expect_counting(f, away, 1, 0, COUNT, 7);
     ferry_event_destroy(&before);
-    ferry_buffer_destroy(&here);
-    ferry_buffer_destroy(&away);
-    ferry_buffer_destroy(&busy);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_BUFFERS(&here, &away, &busy);
+    DESTROY_STREAMS(&a, &b);
 }
 
 static void
@@ -293,10 +282,8 @@ test_graphs_use_pinned_copies(void **state)
         OK(ferry_buffer_wait_idle(x, 1));
     }
     OK(ferry_buffer_unpin(x, 1));
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&a, &b);
 }
 
 /* -- the two modes ---------------------------------------------------------------------------------- */

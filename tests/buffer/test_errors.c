@@ -290,8 +290,7 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     for (size_t i = 0; i < LENGTH(values); i++)
         assert_int_equal(values[i], 0);
-    ferry_buffer_destroy(&b);
-    ferry_buffer_destroy(&other);
+    DESTROY_BUFFERS(&b, &other);
 }
 
 static void
@@ -359,8 +358,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
     REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, NULL, &memory));
     REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, &scope, NULL));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
-    ferry_buffer_destroy(&b);
-    ferry_buffer_destroy(&other);
+    DESTROY_BUFFERS(&b, &other);
 }
 
 /* -- places ---------------------------------------------------------------------------------------- */
@@ -437,8 +435,7 @@ test_foreign_objects_are_refused_everywhere(void **state)
     REFUSED(FERRY_ERROR_BUSY, b, ferry_buffer_copy_to(b, INT, 0, values, 1)); /* it stayed open */
     OK(ferry_scope_close(&scope));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
-    ferry_buffer_destroy(&b);
-    ferry_buffer_destroy(&other);
+    DESTROY_BUFFERS(&b, &other);
     fixture_close(&foreign);
 }
 
@@ -517,8 +514,7 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
         OK(ferry_buffer_wait_free(b, FERRY_OVERWRITE, 0));
     }
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
-    ferry_buffer_destroy(&b);
-    ferry_buffer_destroy(&other);
+    DESTROY_BUFFERS(&b, &other);
 }
 
 /* -- pools and conversions ------------------------------------------------------------------------- */
@@ -628,8 +624,7 @@ test_conversions_check_their_arguments(void **state)
     ferry_buffer_destroy(&other);
     fixture_close(&foreign);
     expect_counting(f, ints, 0, 0, FERRY_REST, 0);
-    ferry_buffer_destroy(&ints);
-    ferry_buffer_destroy(&doubles);
+    DESTROY_BUFFERS(&ints, &doubles);
 }
 
 /* -- after the end --------------------------------------------------------------------------------- */
@@ -725,8 +720,7 @@ test_after_the_context_handles_answer_little(void **state)
     OK(ferry_scope_close(&open));
     OK(ferry_scope_close(&open));
     assert_int_equal(ferry_buffer_count(view), 5);
-    ferry_buffer_destroy(&view);
-    ferry_buffer_destroy(&other);
+    DESTROY_BUFFERS(&view, &other);
     fixture_close(&foreign);
 }
 

@@ -32,12 +32,8 @@ test_read_after_write(void **state)
         copy_on(f, c, z, 0, y, 0, COUNT);
         expect_all(z, 0, COUNT, 7);
         expect_all(y, 0, COUNT, 7);
-        ferry_buffer_destroy(&x);
-        ferry_buffer_destroy(&y);
-        ferry_buffer_destroy(&z);
-        ferry_stream_destroy(&a);
-        ferry_stream_destroy(&b);
-        ferry_stream_destroy(&c);
+        DESTROY_BUFFERS(&x, &y, &z);
+        DESTROY_STREAMS(&a, &b, &c);
     }
 }
 
@@ -56,12 +52,8 @@ test_write_after_read(void **state)
     expect_all(x, 0, COUNT, 2);
     expect_all(y, 0, COUNT, 1);
     expect_all(z, 0, COUNT, 1);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_buffer_destroy(&z);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
-    ferry_stream_destroy(&c);
+    DESTROY_BUFFERS(&x, &y, &z);
+    DESTROY_STREAMS(&a, &b, &c);
 }
 
 static void
@@ -82,9 +74,7 @@ test_write_after_write(void **state)
     expect_all(x, 500, 200, 2);
     expect_all(x, 700, 300, 1);
     ferry_buffer_destroy(&x);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
-    ferry_stream_destroy(&c);
+    DESTROY_STREAMS(&a, &b, &c);
 }
 
 /* The default streams, and host scopes between device ones. */
@@ -133,8 +123,7 @@ test_streams_at_the_same_address(void **state)
     }
     if (is_lazy(f))
         assert_true(came_back);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
 }
 
 static void
@@ -167,6 +156,22 @@ test_more_streams_than_numbers(void **state)
 
 /* -- closing elsewhere ----------------------------------------------------------------------------- */
 
+enum { CROWD = 70 }; /* the last of them have no number */
+
+static void
+make_crowd(fixture *f, ferry_stream **streams)
+{
+    for (size_t i = 0; i < CROWD; i++)
+        streams[i] = make_stream(f, 1);
+}
+
+static void
+destroy_crowd(ferry_stream **streams)
+{
+    for (size_t i = 0; i < CROWD; i++)
+        ferry_stream_destroy(&streams[i]);
+}
+
 static void
 hand_over(fixture *f, ferry_stream *from, ferry_stream *to)
 {
@@ -193,8 +198,7 @@ check_close_on(fixture *f, ferry_stream *first, ferry_stream *second)
     expect_all(y, 0, COUNT / 2, 2);
     expect_all(y, COUNT / 2, COUNT / 2, 1);
     expect_all(x, 0, COUNT / 2, 2);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
     ferry_stream_destroy(&reader);
 }
 
@@ -202,15 +206,13 @@ static void
 test_close_on_another_stream(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[70];
-    for (size_t i = 0; i < LENGTH(streams); i++)
-        streams[i] = make_stream(f, 1);
+    ferry_stream *streams[CROWD];
+    make_crowd(f, streams);
     check_close_on(f, streams[0], streams[1]);
-    check_close_on(f, streams[0], streams[69]);
-    check_close_on(f, streams[69], streams[0]);
-    check_close_on(f, streams[69], streams[68]);
-    for (size_t i = 0; i < LENGTH(streams); i++)
-        ferry_stream_destroy(&streams[i]);
+    check_close_on(f, streams[0], streams[CROWD - 1]);
+    check_close_on(f, streams[CROWD - 1], streams[0]);
+    check_close_on(f, streams[CROWD - 1], streams[CROWD - 2]);
+    destroy_crowd(streams);
 }
 
 static void
@@ -257,10 +259,8 @@ test_close_from_another_thread(void **state)
         copy_on(f, b, y, 0, x, 0, COUNT);
         expect_all(y, 0, COUNT, i);
     }
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&a, &b);
 }
 
 /* A scope outlives the stream that it was opened on. */
@@ -286,8 +286,7 @@ test_close_after_the_stream_is_gone(void **state)
         ferry_stream_destroy(&a);
         expect_all(y, 0, COUNT, i);
     }
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
     ferry_stream_destroy(&b);
 }
 
@@ -342,8 +341,7 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_UPDATE);
     assert_int_equal(device_calls(f), calls);
 
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_STREAMS(&a, &b);
     ferry_buffer_destroy(&x);
 }
 
@@ -384,8 +382,7 @@ test_later_launches_are_one_call(void **state)
     assert_int_equal(device_calls(f) - calls, 12);
     expect_counting(f, y, 0, 0, COUNT, 0);
     work_close(&w);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
     ferry_stream_destroy(&a);
 }
 
@@ -414,9 +411,7 @@ test_destroy_with_work_in_flight(void **state)
         expect_all(kept[i], 0, COUNT, i);
         ferry_buffer_destroy(&kept[i]);
     }
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
-    ferry_stream_destroy(&c);
+    DESTROY_STREAMS(&a, &b, &c);
 }
 
 /* Where there is room for one block only, it is handed on while it is in use: the next owner's work comes after. */
@@ -439,8 +434,7 @@ test_memory_handed_on_while_in_use(void **state)
         expect_all(x, 0, LARGE, -i);
         ferry_buffer_destroy(&x);
     }
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_STREAMS(&a, &b);
     fixture_close(&f);
 }
 
@@ -486,8 +480,7 @@ test_host_write_waits_for_the_upload(void **state)
         write_counting(f, x, 0, 0, COUNT, 5000);
         expect_counting(f, y, 0, 0, COUNT, i);
     }
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
 }
 
 /* Evicted and invalidated copies go under work as well. */
@@ -510,9 +503,7 @@ test_copies_dropped_under_work(void **state)
     write_counting(f, z, 0, 0, COUNT, 700);
     expect_counting(f, y, 0, 0, COUNT, 1);
     expect_counting(f, x, 0, 0, COUNT, 1);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_buffer_destroy(&z);
+    DESTROY_BUFFERS(&x, &y, &z);
     ferry_stream_destroy(&a);
 }
 
@@ -563,14 +554,12 @@ static void
 test_wrapped_memory_is_ordered(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[70];
-    for (size_t i = 0; i < LENGTH(streams); i++)
-        streams[i] = make_stream(f, 1);
+    ferry_stream *streams[CROWD];
+    make_crowd(f, streams);
     check_wrap(f, streams[0], streams[1]);
-    check_wrap(f, streams[69], streams[0]);
-    check_wrap(f, streams[0], streams[69]);
-    for (size_t i = 0; i < LENGTH(streams); i++)
-        ferry_stream_destroy(&streams[i]);
+    check_wrap(f, streams[CROWD - 1], streams[0]);
+    check_wrap(f, streams[0], streams[CROWD - 1]);
+    destroy_crowd(streams);
 }
 
 static void
@@ -604,10 +593,8 @@ test_marks_are_ordered_on_their_stream(void **state)
     expect_all(y, 0, COUNT, 12);
     expect_all(x, 0, COUNT, 12);
     OK(ferry_buffer_unpin(x, 1));
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&a, &b);
 }
 
 /* -- who need not wait ----------------------------------------------------------------------------- */
@@ -681,8 +668,7 @@ test_host_write_does_not_wait_for_kernels(void **state)
     ferry_buffer *pageable = make_ints(f, COUNT), *pinned = make_pinned(f, COUNT);
     check_host_is_free(f, pageable);
     check_host_is_free(f, pinned);
-    ferry_buffer_destroy(&pageable);
-    ferry_buffer_destroy(&pinned);
+    DESTROY_BUFFERS(&pageable, &pinned);
 }
 
 /* Opening for a stream never waits for that stream's work, nor for another's. */
@@ -716,8 +702,7 @@ test_open_device_does_not_wait(void **state)
     expect_all(y, 0, COUNT, 1);
     expect_all(x, 0, COUNT, 2);
     work_close(&w);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
+    DESTROY_BUFFERS(&x, &y);
     ferry_stream_destroy(&a);
 }
 
@@ -744,10 +729,8 @@ test_host_read_beside_a_reading_kernel(void **state)
     touch(f, x, f->places, FERRY_READ, 0, COUNT);
     expect_counting(f, x, f->places, 0, COUNT, 5);
     work_close(&w);
-    ferry_buffer_destroy(&x);
-    ferry_buffer_destroy(&y);
-    ferry_stream_destroy(&a);
-    ferry_stream_destroy(&b);
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&a, &b);
 }
 
 /*
@@ -776,10 +759,7 @@ test_double_buffered_loop(void **state)
     expect_all(sum, 0, COUNT, ROUNDS * (ROUNDS - 1) / 2);
     expect_counting(f, out, 0, 0, COUNT, ROUNDS - 1);
     work_close(&w);
-    ferry_buffer_destroy(&in[0]);
-    ferry_buffer_destroy(&in[1]);
-    ferry_buffer_destroy(&sum);
-    ferry_buffer_destroy(&out);
+    DESTROY_BUFFERS(&in[0], &in[1], &sum, &out);
     ferry_stream_destroy(&a);
 }
 

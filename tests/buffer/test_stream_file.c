@@ -104,6 +104,15 @@ options_of(struct job *job, const char *input, const char *output)
                                        .user = job, .stream = job->f->stream, .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
+/* A job on a new file of so many numbers. */
+static ferry_stream_file_options
+job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
+{
+    write_counting_file(input, count);
+    job_open(f, job);
+    return options_of(job, input, output);
+}
+
 static void
 test_every_element_passes_once(void **state)
 {
@@ -111,9 +120,7 @@ test_every_element_passes_once(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     ferry_file_stats stats;
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, output);
+    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
     options.stats = &stats;
     ferry_transfer_stats before = moved(f);
     OK(ferry_stream_file(f->context, &options));
@@ -133,14 +140,11 @@ static void
 test_shapes(void **state)
 {
     fixture *f = *state;
-    const char *input = path_of("in");
     const size_t counts[] = {1, 999, 1000, 1001, 2000, COUNT};
     for (size_t c = 0; c < LENGTH(counts); c++) {
         for (size_t depth = 2; depth <= 16; depth += 7) {
             struct job job;
-            write_counting_file(input, counts[c]);
-            job_open(f, &job);
-            ferry_stream_file_options options = options_of(&job, input, NULL);
+            ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), counts[c], NULL);
             options.chunk_count = depth;
             OK(ferry_stream_file(f->context, &options));
             assert_int_equal(job.elements, counts[c]);
@@ -169,10 +173,8 @@ test_parts_of_files(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     char old[20] = "twenty bytes of text";
-    write_counting_file(input, COUNT);
+    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
     write_file(output, old, sizeof(old));
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, output);
     options.input_offset = 400;
     options.bytes = 4 * 2500;
     options.output_offset = 8;
@@ -200,9 +202,7 @@ test_in_place(void **state)
     fixture *f = *state;
     struct job job;
     const char *path = path_of("in place");
-    write_counting_file(path, COUNT);
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, path, path);
+    ferry_stream_file_options options = job_on_counting(f, &job, path, COUNT, path);
     OK(ferry_stream_file(f->context, &options));
     expect_integers(path, 0, COUNT, 1);
     /* A part of it leaves the rest. */
@@ -293,15 +293,11 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
 {
     fixture *f = *state;
     struct job job;
-    const char *input = path_of("in");
     if (is_lazy(f))
         skip();
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
-    job.waits_for_next = true;
-    ferry_stream_file_options options = options_of(&job, input, path_of("out"));
     /* The counter counts loads when they have ended, and no copies of host memory besides. */
-    options.output = NULL;
+    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
+    job.waits_for_next = true;
     ferry_transfer_stats before = moved(f);
     assert_int_equal(before.upload.bytes + before.host.bytes, 0);
     OK(ferry_stream_file(f->context, &options));
@@ -365,9 +361,7 @@ test_callbacks_that_fail(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     ferry_file_stats stats;
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, output);
+    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
     options.stats = &stats;
     job.fail_at = 4;
     job.fail_with = FERRY_ERROR_CONFLICT;
@@ -399,10 +393,7 @@ test_progress_that_cancels(void **state)
 {
     fixture *f = *state;
     struct job job;
-    const char *input = path_of("in");
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, path_of("out"));
+    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
     job.stop_at = 2;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "cancelled");
     assert_true(job.tells == 2 && job.told < COUNT * 4);
@@ -415,14 +406,11 @@ test_progress_waits_for_the_work(void **state)
 {
     fixture *f = *state;
     struct job job;
-    const char *input = path_of("in");
     if (!runs_apart(f))
         skip();
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
+    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
     job.expects_work = true;
     job.bodies_before = work_done();
-    ferry_stream_file_options options = options_of(&job, input, NULL);
     work_delay(5000);
     OK(ferry_stream_file(f->context, &options));
     work_delay(0);
@@ -437,9 +425,8 @@ test_files_that_cannot_be_streamed(void **state)
     fixture *f = *state;
     struct job job;
     const char *input = path_of("in");
-    job_open(f, &job);
-    write_counting_file(input, COUNT);
-    ferry_stream_file_options options = options_of(&job, path_of("missing"), NULL);
+    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, NULL);
+    options.input = path_of("missing");
     expect_failure(&job, FERRY_ERROR_IO, &options, "No such file");
     options.input = path_of("");
     expect_failure(&job, FERRY_ERROR_IO, &options, "directory");
@@ -483,10 +470,7 @@ test_wrong_arguments(void **state)
 {
     fixture *f = *state;
     struct job job;
-    const char *input = path_of("in");
-    write_counting_file(input, COUNT);
-    job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, NULL), wrong = options;
+    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL), wrong = options;
     ferry_element malformed = {.name = "nothing"};
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(NULL, &options));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(f->context, NULL));

@@ -280,6 +280,13 @@ make_stream(fixture *f, int place)
     return stream;
 }
 
+void
+destroy_streams(ferry_stream **const *streams)
+{
+    for (; *streams; streams++)
+        ferry_stream_destroy(*streams);
+}
+
 uint64_t
 device_calls(fixture *f)
 {

@@ -41,6 +41,9 @@ bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
+/* Destroys each, in this order: DESTROY_STREAMS(&a, &b). */
+#define DESTROY_STREAMS(...) destroy_streams((ferry_stream **const[]){__VA_ARGS__, NULL})
+void destroy_streams(ferry_stream **const *streams);
 uint64_t device_calls(fixture *f);
 void expect_ints(ferry_buffer *buffer, const int *expected, size_t offset, size_t count);
 

@@ -79,12 +79,36 @@ as_installed() {
     if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
         die "an installed file names the source folder: $(grep -rlF "$root" "$prefix/bin" "$prefix/share" "$prefix/include")"
     fi
+}
+
+# The first block of the language in the README.
+of_readme() {
+    awk -v fence='```'"$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence { inside = !seen++ }' "$root/README.md"
+}
+
+# "A type of your own" as it stands there, with the installed Ferry.
+as_readme_says() {
+    project=$temporary/readme
+    mkdir -p "$project"
+    of_readme json >"$project/vec3.json"
+    sed -n 's/.*`vec3\.h`: `\([^`]*\)`.*/\1/p' "$root/README.md" >"$project/vec3.h"
+    { echo "project('readme', 'c')"; of_readme meson; } >"$project/meson.build"
+    printf '#include "vec3_buffer.h"\nint main(void) { return mylib_vec3_count((mylib_vec3_buffer){0}) != 0; }\n' >"$project/program.c"
+    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project"
+    run meson compile -C "$project/build"
+    LD_LIBRARY_PATH=$prefix/lib run "$project/build/program"
+    ok "installed: README's own type builds and runs"
+}
+
+as_moved() {
     mv "$prefix" "$temporary/moved"
-    run "$temporary/moved/bin/ferry-gen" header "$project/mylib/vec3.json" -o "$temporary/vec3_buffer.h"
-    cmp -s "$temporary/vec3_buffer.h" "$project/build/mylib/vec3_buffer.h" || die "the moved generator writes something else"
+    run "$temporary/moved/bin/ferry-gen" header "$temporary/installed/mylib/vec3.json" -o "$temporary/vec3_buffer.h"
+    cmp -s "$temporary/vec3_buffer.h" "$temporary/installed/build/mylib/vec3_buffer.h" || die "the moved generator writes something else"
     ok "installed: the generator works from where it was moved"
 }
 
 as_subproject
 as_installed
+as_readme_says
+as_moved
 printf '%d passed, 0 failed\n' "$passed"

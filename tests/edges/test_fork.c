@@ -184,9 +184,8 @@ ask_others(ferry_context *context, struct things *t)
 }
 
 static void
-let_go(ferry_context **context, struct things *t)
+destroy_handles(struct things *t)
 {
-    WORKS(ferry_scope_close(&t->scope));
     ferry_batch_destroy(&t->batch);
     ferry_kernel_destroy(&t->kernel);
     ferry_event_destroy(&t->event);
@@ -194,6 +193,13 @@ let_go(ferry_context **context, struct things *t)
     ferry_buffer_destroy(&t->view);
     ferry_buffer_destroy(&t->buffer);
     ferry_buffer_destroy(&t->other);
+}
+
+static void
+let_go(ferry_context **context, struct things *t)
+{
+    WORKS(ferry_scope_close(&t->scope));
+    destroy_handles(t);
     ferry_context_destroy(context);
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel && !t->batch);
 }
@@ -265,13 +271,7 @@ let_things_go(struct things *t)
 {
     OK(ferry_scope_close(&t->scope));
     OK(ferry_pool_give(&t->block, NULL));
-    ferry_batch_destroy(&t->batch);
-    ferry_kernel_destroy(&t->kernel);
-    ferry_event_destroy(&t->event);
-    ferry_stream_destroy(&t->stream);
-    ferry_buffer_destroy(&t->view);
-    ferry_buffer_destroy(&t->buffer);
-    ferry_buffer_destroy(&t->other);
+    destroy_handles(t);
 }
 
 static void

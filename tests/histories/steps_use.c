@@ -35,6 +35,26 @@ close_scope(struct player *p, const struct target *t, ferry_scope *scope)
     end_call(p, t, ferry_scope_close(scope), 0);
 }
 
+/* An open scope sees the values that count. */
+static void
+expect_values(struct player *p, const struct target *t, const int32_t *memory)
+{
+    if (t->count == 0)
+        return;
+    say_want(p, "memory", t);
+    expect_range(p, t, memory);
+}
+
+/* Writes first, first + 1 and so on through an open scope, from its element `skip` on; they count when it is closed. */
+static void
+count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count, int32_t first)
+{
+    say(p, "set_counting((int *)memory + %zu, %zu, %d);", skip, count, (int)first);
+    for (size_t i = 0; i < count; i++)
+        memory[skip + i] = first + (int32_t)i;
+    set_counting(&t->subject->next[t->begin + skip], count, first);
+}
+
 static void
 step_read_host(struct player *p)
 {
@@ -43,10 +63,7 @@ step_read_host(struct player *p)
     int32_t *memory;
     if (!open_host(p, &t, FERRY_READ, &scope, &memory))
         return;
-    if (t.count > 0) {
-        say_want(p, "memory", &t);
-        expect_range(p, &t, memory);
-    }
+    expect_values(p, &t, memory);
     close_scope(p, &t, &scope);
 }
 
@@ -58,10 +75,7 @@ step_overwrite_host(struct player *p)
     int32_t *memory, first = fresh(p, t.count);
     if (!open_host(p, &t, FERRY_OVERWRITE, &scope, &memory))
         return;
-    say(p, "set_counting(memory, %zu, %d);", t.count, (int)first);
-    for (size_t i = 0; i < t.count; i++)
-        memory[i] = first + (int32_t)i;
-    set_counting(&t.subject->next[t.begin], t.count, first);
+    count_up(p, &t, memory, 0, t.count, first);
     close_scope(p, &t, &scope);
 }
 
@@ -75,14 +89,8 @@ step_update_host(struct player *p)
     size_t skip = t.count * flags_of(p) / 64, count = (t.count - skip) / 2;
     if (!open_host(p, &t, FERRY_UPDATE, &scope, &memory))
         return;
-    if (t.count > 0) {
-        say_want(p, "memory", &t);
-        expect_range(p, &t, memory);
-    }
-    say(p, "set_counting((int *)memory + %zu, %zu, %d);", skip, count, (int)first);
-    for (size_t i = 0; i < count; i++)
-        memory[skip + i] = first + (int32_t)i;
-    set_counting(&t.subject->next[t.begin + skip], count, first);
+    expect_values(p, &t, memory);
+    count_up(p, &t, memory, skip, count, first);
     close_scope(p, &t, &scope);
 }
 
@@ -95,12 +103,8 @@ step_abandon(struct player *p)
     int32_t *memory, first = fresh(p, t.count);
     if (!open_host(p, &t, flags_of(p) & 1 ? FERRY_OVERWRITE : FERRY_UPDATE, &scope, &memory))
         return;
-    if (flags_of(p) & 2) {
-        say(p, "set_counting(memory, %zu, %d);", t.count, (int)first);
-        for (size_t i = 0; i < t.count; i++)
-            memory[i] = first + (int32_t)i;
-        set_counting(&t.subject->next[t.begin], t.count, first);
-    }
+    if (flags_of(p) & 2)
+        count_up(p, &t, memory, 0, t.count, first);
     say(p, "OK(ferry_scope_abandon(&scope));");
     MUST(p, ferry_scope_abandon(&scope));
     say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);

@@ -189,6 +189,15 @@ finish(struct order_fixture *f, int lane)
 
 #define LARGE (3 * MIB) /* one block per allocation: no room */
 
+/* A block that was given back while A's work still uses it. */
+static ferry_block *
+leave_pending(struct order_fixture *f)
+{
+    ferry_block *block = take_on(f, LARGE, f->lanes[A]);
+    ferryi_pool_give(block, work_on(f, A));
+    return block;
+}
+
 /* -- which block a take gets ----------------------------------------------------------------------- */
 
 static void
@@ -197,8 +206,7 @@ test_another_lane_waits_for_the_last_use(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
-    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *block = leave_pending(&f);
     assert_int_equal(f.crank.records, 0); /* a release calls nobody */
 
     assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
@@ -278,8 +286,7 @@ test_the_host_takes_only_what_is_done(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
-    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *block = leave_pending(&f);
     ferry_block *other = take_on(&f, LARGE, NULL);
     assert_ptr_not_equal(other, block);
     assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
@@ -303,8 +310,7 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
-    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *block = leave_pending(&f);
     assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
     ferryi_pool_give(block, 0);
     ferry_block *other = take_on(&f, LARGE, NULL);
@@ -322,8 +328,7 @@ test_a_third_lane_does_not_hide_an_earlier_use(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
-    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *block = leave_pending(&f);
     assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
     ferryi_pool_give(block, work_on(&f, C));
 
@@ -368,8 +373,7 @@ test_a_stream_being_captured_is_not_disturbed(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
-    ferryi_pool_give(block, work_on(&f, A));
+    ferry_block *block = leave_pending(&f);
     f.streams[A]->capturing = true;
     ferry_block *other = take_on(&f, LARGE, f.lanes[B]);
     assert_ptr_not_equal(other, block);
