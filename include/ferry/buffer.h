@@ -235,7 +235,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer
                                                             void *target, size_t count);
 /**
  * Copy between buffers of one context and equal elements, where the source is current: on one device it is one
- * device copy. Overlapping ranges of one buffer behave as memmove().
+ * device copy. Overlapping ranges of one buffer behave as memmove(), also in the eyes of other threads: by way of
+ * memory of their size on a device, in place at the host.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
                                                          ferry_buffer *source, size_t source_offset, size_t count);

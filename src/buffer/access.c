@@ -36,6 +36,35 @@ ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
     return status;
 }
 
+ferryi_places
+ferryi_access_lost_places(ferry_context *context, int first, int second)
+{
+    char *sentence = ferryi_last_error_copy();
+    const int both[] = {first, second};
+    ferryi_places lost = 0;
+    for (size_t i = 0; i < 2; i++) {
+        size_t free_bytes, total_bytes;
+        ferryi_device *device = both[i] > 0 ? context->devices[both[i]] : NULL;
+        if (device && FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
+            lost |= FERRYI_PLACE_BIT(both[i]);
+    }
+    ferryi_fail(FERRY_ERROR_DEVICE_LOST, "%s", sentence ? sentence : "the device is lost");
+    free(sentence);
+    if (!lost && (first > 0 || second > 0))
+        lost = FERRYI_PLACE_BIT(first > 0 ? first : second);
+    return lost;
+}
+
+/* The source may be FERRYI_ZERO. */
+static ferry_status
+note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
+{
+    ferryi_places lost = status == FERRY_ERROR_DEVICE_LOST ? ferryi_access_lost_places(store->context, place, source) : 0;
+    for (; lost; lost &= lost - 1)
+        (void)ferryi_access_note_loss(store, __builtin_ctz(lost), status);
+    return status;
+}
+
 /* Zeros where nothing was ever written. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end)
@@ -145,7 +174,7 @@ bring(struct ferryi_access *access)
         for (size_t i = 0; i < count; i++) {
             ferry_status status = move_one(access, &moves[i]);
             if (status != FERRY_OK)
-                return ferryi_access_note_loss(store, access->place ? access->place : moves[i].source, status);
+                return note_loss_of_move(store, access->place, moves[i].source, status);
             crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;

@@ -72,6 +72,9 @@ struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t
 void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane);
 /* Note the loss when a transfer that involves `place` failed with DEVICE_LOST; returns `status`. */
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
+/* Which devices a transfer between two places that failed with DEVICE_LOST has to do without: those that say so themselves, or the
+ * first where neither does. Keeps the sentence. */
+ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
 /* Block until the calls that are under way on the store now, asynchronous ones too, have ended. Scopes are not waited for. */
 void ferryi_access_wait_calls(ferryi_store *store);

@@ -142,6 +142,8 @@ start(ferry_context *context, const struct ferryi_copy_call *call, ferry_event *
     ferryi_access_hand_over(&job->call.main);
     if (job->call.other.store)
         ferryi_access_hand_over(&job->call.other);
+    if (job->call.rest.store)
+        ferryi_access_hand_over(&job->call.rest);
     ferryi_async_start(&job->async, out);
     return FERRY_OK;
 }
@@ -212,12 +214,8 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
         status = ferryi_async_place(target->store->context, stream, "copy a buffer", &place);
     if (status != FERRY_OK)
         return status;
-    bool overlaps = target->store == source->store && to.begin < from.end && from.begin < to.end;
-    if (to.begin == to.end || overlaps) {
-        /* Overlapping ranges take several steps, which no single claim can hold together: they are done now. */
-        status = overlaps ? ferryi_copy_ranges(target, to, source, from, NULL) : FERRY_OK;
-        return status == FERRY_OK ? ferryi_async_finished(target->store->context, out) : status;
-    }
+    if (ferryi_copy_is_nothing(target->store, to, source->store, from))
+        return ferryi_async_finished(target->store->context, out);
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? start(target->store->context, &call, out) : status;
 }

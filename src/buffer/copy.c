@@ -211,17 +211,27 @@ set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_rang
                                      .lane = lane, .reason = reason, .writes_all = true};
 }
 
+/* Claiming sorts the list; each of it does something else. */
+static struct ferryi_access
+taken(const struct ferryi_access *list, const struct ferryi_access *planned)
+{
+    while (list->access != planned->access)
+        list++;
+    return *list;
+}
+
 ferry_status
 ferryi_copy_claim(struct ferryi_copy_call *call)
 {
-    struct ferryi_access both[2] = {call->main, call->other};
-    ferry_status status = ferryi_access_claim(both, call->other.store ? 2 : 1);
+    struct ferryi_access list[3] = {call->main, call->other, call->rest};
+    ferry_status status = ferryi_access_claim(list, call->rest.store ? 3 : call->other.store ? 2 : 1);
     if (status != FERRY_OK)
         return status;
-    /* Claiming sorted them. */
-    bool swapped = both[0].access != call->main.access;
-    call->main = both[swapped];
-    call->other = both[!swapped];
+    call->main = taken(list, &call->main);
+    if (call->other.store)
+        call->other = taken(list, &call->other);
+    if (call->rest.store)
+        call->rest = taken(list, &call->rest);
     return FERRY_OK;
 }
 
@@ -232,55 +242,14 @@ ferryi_copy_run(struct ferryi_copy_call *call)
     return status == FERRY_OK ? call->run(call) : status;
 }
 
-/* Overlapping ranges of one buffer: in place at the host, else by way of a second buffer. */
-static ferry_status
-copy_overlapping(ferry_buffer *target, struct ferryi_range to, struct ferryi_range from, const ferry_transfer_options *options)
-{
-    ferryi_store *store = target->store;
-    struct ferryi_range both = {ferryi_min_size(to.begin, from.begin), ferryi_max_size(to.end, from.end)};
-    size_t bytes = to.end - to.begin;
-    struct ferryi_validity validity = ferryi_store_validity(store, both);
-    if (validity.every & 1) {
-        /* A memmove cut in pieces is none, so the options have no say. What is only read keeps its other places. */
-        struct ferryi_copy_call call = {0};
-        struct ferryi_range rest = {to.end, from.end};
-        if (from.begin < to.begin)
-            rest = (struct ferryi_range){from.begin, to.begin};
-        set_access(&call.main, store, to, FERRY_UPDATE, FERRY_PLACE_HOST, NULL, "copy");
-        set_access(&call.other, store, rest, FERRY_READ, FERRY_PLACE_HOST, NULL, "copy");
-        ferry_status status = ferryi_copy_claim(&call);
-        struct ferryi_access claims[2] = {call.main, call.other};
-        if (status == FERRY_OK)
-            status = ferryi_access_prepare(claims, 2);
-        if (status != FERRY_OK)
-            return status;
-        struct ferryi_transfer_job job = job_of(&call, "copy");
-        status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(store, 0, to.begin), ferryi_access_memory(store, 0, from.begin), bytes,
-                                    NULL, &job);
-        status = ferryi_copy_finish(&call, status, bytes);
-        (void)ferryi_access_close(&call.other, FERRYI_CLOSE_COMMIT, NULL);
-        return status;
-    }
-    ferry_buffer *middle;
-    size_t count = bytes / target->element_bytes;
-    ferry_status status = ferry_buffer_create(store->context, target->element, count, NULL, &middle);
-    if (status != FERRY_OK)
-        return status;
-    ferry_buffer whole = *target;
-    whole.offset = 0;
-    status = ferryi_copy_ranges(middle, (struct ferryi_range){0, bytes}, &whole, from, options);
-    if (status == FERRY_OK)
-        status = ferryi_copy_ranges(&whole, to, middle, (struct ferryi_range){0, bytes}, options);
-    ferry_buffer_destroy(&middle);
-    return status;
-}
-
 ferry_status
 ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                  struct ferryi_range from, int place)
 {
     if (place < 0)
         place = ferryi_copy_meeting_place(target, to, source, from);
+    if (target == source && to.begin < from.end && from.begin < to.end)
+        return ferryi_copy_plan_overlapping(call, target, to, from, place);
     ferryi_lane *lane, *other;
     ferry_status status = ferryi_copy_lane(target, place, &lane);
     if (status == FERRY_OK)
@@ -293,17 +262,6 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
     set_access(&call->other, source, from, FERRY_READ, place, lane, "copy");
     call->run = run_copy;
     return FERRY_OK;
-}
-
-ferry_status
-ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
-                   const ferry_transfer_options *options)
-{
-    if (target->store == source->store && to.begin < from.end && from.begin < to.end)
-        return to.begin == from.begin ? FERRY_OK : copy_overlapping(target, to, from, options);
-    struct ferryi_copy_call call = {.options = options};
-    ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, -1);
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 /* -- the public calls ------------------------------------------------------------------------------ */
@@ -416,10 +374,12 @@ ferry_buffer_copy_with(ferry_buffer *target, const ferry_element *element, size_
                        size_t source_offset, size_t count, const ferry_transfer_options *options)
 {
     struct ferryi_range to, from;
+    struct ferryi_copy_call call = {.options = options};
     ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
-    if (status != FERRY_OK || to.begin == to.end)
+    if (status != FERRY_OK || ferryi_copy_is_nothing(target->store, to, source->store, from))
         return status;
-    return ferryi_copy_ranges(target, to, source, from, options);
+    status = ferryi_copy_plan(&call, target->store, to, source->store, from, -1);
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 ferry_status

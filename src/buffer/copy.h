@@ -13,6 +13,7 @@
 struct ferryi_copy_call {
     struct ferryi_access main;  /* the target, or for copy_to the source */
     struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
+    struct ferryi_access rest;  /* of a copy between overlapping ranges (overlap.c); else its store is NULL */
     const void *source;         /* the caller's memory */
     /* Moves the bytes of a copy out of it; NULL: as they are. */
     ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job);
@@ -34,13 +35,19 @@ ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *
                                    size_t value_bytes, int place);
 ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from, int place);
+/* The same where they overlap, and are not equal: as memmove(). */
+ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range to,
+                                          struct ferryi_range from, int place);
+/* No byte, or onto itself. */
+static inline bool
+ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to, const ferryi_store *source, struct ferryi_range from)
+{
+    return to.begin == to.end || (target == source && to.begin == from.begin);
+}
 /* Claim what was planned. */
 ferry_status ferryi_copy_claim(struct ferryi_copy_call *call);
 /* Claim and run it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* A buffer-to-buffer copy from beginning to end, overlapping ranges included. */
-ferry_status ferryi_copy_ranges(ferry_buffer *target, struct ferryi_range to, ferry_buffer *source, struct ferryi_range from,
-                                const ferry_transfer_options *options);
 /* Close `call->main`, of which `done` bytes arrived; keeps the sentence of `status`. */
 ferry_status ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done);
 

@@ -202,6 +202,7 @@ struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_lane *lane;
+    ferryi_places lost; /* of its two places, after a failure */
 };
 
 /* For each store that the group touches, once at least: the source, then the target. */
@@ -248,7 +249,8 @@ static ferry_status
 lose_store(const struct group *group, ferryi_store *store, bool is_target)
 {
     int place = is_target ? group->pieces->target_place : group->pieces->source_place;
-    (void)ferryi_access_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
+    if (group->lost & FERRYI_PLACE_BIT(place))
+        (void)ferryi_access_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
     return FERRY_OK;
 }
 
@@ -343,8 +345,10 @@ run_group(ferryi_plan *plan, struct group *group)
     }
     commit(group, done);
     count_crossed(plan, group, done);
-    if (status == FERRY_ERROR_DEVICE_LOST)
+    if (status == FERRY_ERROR_DEVICE_LOST) {
+        group->lost = ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
         (void)each_store(group, lose_store);
+    }
     plan->done += done;
     return status;
 }

@@ -61,19 +61,41 @@ ask_for_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *s
     ferryi_cuda_leave(cuda, &entry);
 }
 
+static bool
+is_lost(struct ferryi_cuda_device *cuda)
+{
+    size_t free_bytes, total_bytes;
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    return st == FERRY_ERROR_DEVICE_LOST;
+}
+
+/* The error of a context that has ended shows in whatever call meets it, also in another context's: whose it is. */
+static struct ferryi_cuda_device *
+owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
+{
+    bool sources = result != FERRYI_CUDA_SUCCESS && from != cuda && is_lost(from) && !is_lost(cuda);
+    return sources ? from : cuda;
+}
+
 ferry_status
 ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
                       size_t bytes, void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device), *from = ferryi_cuda_of(source_device);
-    ferry_status st;
+    struct ferryi_cuda_entry entry;
     assert(source_device->ops == device->ops);
     if (bytes == 0)
         return FERRY_OK;
     if (from != cuda)
         ask_for_peer(cuda, from);
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyPeerAsync, ferryi_cuda_pointer(target), cuda->context,
-                    ferryi_cuda_pointer(source), from->context, bytes, stream);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(ferryi_cuda_pointer(target), cuda->context, ferryi_cuda_pointer(source),
+                                                                  from->context, bytes, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpyPeerAsync, result);
+    }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", bytes, from->ordinal, cuda->ordinal);
 }
 

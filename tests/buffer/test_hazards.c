@@ -797,6 +797,36 @@ test_a_late_body_brings_nothing_back(void **state)
     work_close(&w);
 }
 
+/* What a queued body reads is what was there in its turn: that the bytes are written anew elsewhere, and lost there, is not its concern. */
+static void
+test_a_late_body_reads_what_was_lost_elsewhere(void **state)
+{
+    fixture *f = *state;
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel *failing;
+    work w;
+    if (f->places < 2 || strcmp(device_of(f, 1)->kind, "lazy") != 0)
+        skip();
+    work_open(f, &w);
+    OK(ferry_kernel_create(f->context, &source, &failing));
+    ferry_buffer *from = make_ints(f, 100), *to = make_ints(f, 100);
+    ferry_argument argument = ferry_buffer_argument(from, INT, 0, 100);
+    int values[100];
+    fill_on(f, from, stream_of(f, 1), 0, 100, 1);
+    OK(launch_copy(&w, stream_of(f, 1), to, 0, from, 0, 100));
+    fill_on(f, from, stream_of(f, 2), 0, 100, 2);
+    OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(from, INT, 0, values, 100));
+    OK(ferry_stream_synchronize(stream_of(f, 1)));
+    expect_constant(f, to, 0, 0, FERRY_REST, 1);
+    ferry_buffer_destroy(&from);
+    ferry_buffer_destroy(&to);
+    ferry_kernel_destroy(&failing);
+    work_close(&w);
+}
+
 int
 main(void)
 {
@@ -827,6 +857,7 @@ main(void)
         TEST(test_host_read_beside_a_reading_kernel),
         TEST(test_double_buffered_loop),
         TEST(test_a_late_body_brings_nothing_back),
+        TEST(test_a_late_body_reads_what_was_lost_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

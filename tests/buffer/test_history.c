@@ -496,18 +496,6 @@ overlap(const struct target *a, const struct target *b)
     return a->model == b->model && a->begin < b->end && b->begin < a->end;
 }
 
-static int
-copy_place(struct history *h, const struct target *to, const struct target *from)
-{
-    if (!overlap(to, from))
-        return model_meeting_place(h, to, from);
-    size_t begin = to->begin < from->begin ? to->begin : from->begin, end = to->end > from->end ? to->end : from->end;
-    uint32_t every = UINT32_MAX;
-    for (size_t i = begin; i < end; i++)
-        every &= to->model->cells[i].places;
-    return every & 1 ? 0 : model_home(h, from->model, from->begin, from->end);
-}
-
 static void
 do_copy(struct history *h)
 {
@@ -515,7 +503,7 @@ do_copy(struct history *h)
     bool any = choose_pair(h, &to, &from);
     OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count));
     if (any && !(overlap(&to, &from) && to.begin == from.begin))
-        model_copy_at(h, &to, &from, copy_place(h, &to, &from));
+        model_copy_at(h, &to, &from, model_meeting_place(h, &to, &from));
 }
 
 static void
@@ -778,16 +766,15 @@ do_copy_async(struct history *h)
     struct target to, from;
     int place = choose_place(h);
     bool any = choose_pair(h, &to, &from);
-    bool overlaps = any && overlap(&to, &from);
-    if (place == 0 || overlaps) {
+    if (place == 0) {
         drain(h);
-        place = overlaps ? copy_place(h, &to, &from) : model_meeting_place(h, &to, &from);
+        place = model_meeting_place(h, &to, &from);
     }
     struct pending *p = new_pending(h, 0);
     OK(ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count, place ? stream_of(&h->f, place) : NULL,
                                &p->event));
     h->pending_count++;
-    if (any && !(overlaps && to.begin == from.begin))
+    if (any && !(overlap(&to, &from) && to.begin == from.begin))
         model_copy_at(h, &to, &from, place);
 }
 

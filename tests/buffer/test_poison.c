@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda_device.h"
 #include "tests/support/fakecuda.h"
 
 enum { COUNT = 3000 };
@@ -185,12 +185,94 @@ test_a_kernel_that_faults(void **state)
     world_close(&world);
 }
 
+/* -- one of two devices ----------------------------------------------------------------------------- */
+
+enum { HALF = COUNT / 2 };
+
+/* The context ends, and nobody has noticed yet. */
+static void
+poison_quietly(fixture *f, int place)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device_of(f, place));
+    ferryi_cu_context none;
+    size_t free_bytes, total_bytes;
+    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
+    fake.fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    assert_int_equal(cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes), FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&none), 0);
+}
+
+/* The first half at place 1, the second at place 2, which has seen the other's stream: a copy over is the next that goes there. */
+static ferry_buffer *
+make_halves(fixture *f, work *w)
+{
+    ferry_buffer *b = make_ints(f, COUNT);
+    OK(launch_fill(w, stream_of(f, 1), b, 0, HALF, 1));
+    OK(launch_fill(w, stream_of(f, 2), b, HALF, HALF, 2));
+    OK(ferry_stream_synchronize(stream_of(f, 1)));
+    OK(ferry_stream_synchronize(stream_of(f, 2)));
+    OK(ferry_buffer_sync_to(b, 0, 1, 2));
+    return b;
+}
+
+static ferry_status
+move_over(fixture *f, ferry_buffer *b)
+{
+    (void)f;
+    return ferry_buffer_sync_to(b, 0, HALF, 2);
+}
+
+/* As rows, to the device where another buffer lies. */
+static ferry_status
+copy_over(fixture *f, ferry_buffer *b)
+{
+    ferry_event *event = NULL;
+    ferry_status status = ferry_buffer_copy_2d_async(b, INT, HALF, 100, b, 0, 100, 50, 10, stream_of(f, 2), &event);
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(event);
+    ferry_event_destroy(&event);
+    return status;
+}
+
+/* What moves between two devices, one of which is lost, says which one: the other keeps what it has, and works on. */
+static void
+test_only_the_lost_one_of_two_is_lost(void **state)
+{
+    ferry_status (*const ways[])(fixture *f, ferry_buffer *b) = {move_over, copy_over};
+    (void)state;
+    for (int known = 0; known < 2; known++)
+        for (size_t i = 0; i < LENGTH(ways); i++) {
+            ferry_context_options options = {.devices = "cuda:0,cuda:1", .log = ignore_log};
+            int values[COUNT];
+            fixture f;
+            work w;
+            fixture_open(&f, &options);
+            work_open(&f, &w);
+            ferry_buffer *b = make_halves(&f, &w), *unmoved = make_halves(&f, &w);
+            poison_quietly(&f, 1);
+            if (known)
+                FAILS(FERRY_ERROR_DEVICE_LOST, ferryi_device_synchronize(device_of(&f, 1)));
+            FAILS(FERRY_ERROR_DEVICE_LOST, ways[i](&f, b));
+            FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(b, INT, 0, values, HALF));
+            expect_constant(&f, b, 0, HALF, HALF, 2);
+            expect_constant(&f, unmoved, 0, HALF, HALF, 2);
+            OK(launch_fill(&w, stream_of(&f, 2), b, 0, HALF, 3));
+            expect_constant(&f, b, 0, 0, HALF, 3);
+            OK(ferryi_device_synchronize(device_of(&f, 2)));
+            ferry_buffer_destroy(&b);
+            ferry_buffer_destroy(&unmoved);
+            work_close(&w);
+            ferry_context_destroy(&f.context);
+        }
+}
+
 static int
 find_driver(void **state)
 {
     static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";
     (void)state;
     setenv("FERRY_CUDA_LIBRARY", library, 1);
+    setenv("FAKECUDA_DEVICES", "2", 1);
     return fakecuda_find(library, &fake) ? 0 : -1;
 }
 
@@ -200,6 +282,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_poisoned_contexts_are_lost),
         cmocka_unit_test(test_a_kernel_that_faults),
+        cmocka_unit_test(test_only_the_lost_one_of_two_is_lost),
     };
     return cmocka_run_group_tests(tests, find_driver, NULL);
 }

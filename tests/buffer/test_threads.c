@@ -676,6 +676,45 @@ test_resizes_of_an_empty_buffer_at_once(void **state)
     team_close(&team);
 }
 
+/* -- overlapping copies ----------------------------------------------------------------------------- */
+
+enum { SHIFTS = 60, SHIFTED = 3000 };
+
+/* Two shift what the third fills, and the fourth looks: as one step each, all of it leaves a constant a constant. */
+static void
+shift_or_fill(struct member *m)
+{
+    ferry_buffer *b = m->team->buffers[0];
+    static int seen[SHIFTED];
+    for (int i = 0; i < SHIFTS; i++) {
+        size_t up = m->index == 0 ? 500 : 0, down = m->index == 0 ? 0 : 500;
+        int value = i + 1;
+        if (m->index < 2) {
+            (void)GOOD(ferry_buffer_copy(b, INT, up, b, down, SHIFTED - 500));
+        } else if (m->index == 2) {
+            (void)GOOD(ferry_buffer_fill(b, INT, 0, SHIFTED, &value));
+        } else {
+            (void)GOOD(ferry_buffer_copy_to(b, INT, 0, seen, SHIFTED));
+            for (int at = 1; at < SHIFTED; at++)
+                CHECK(seen[at] == seen[0]);
+        }
+    }
+}
+
+static void
+test_overlapping_copies_are_one_step(void **state)
+{
+    static struct team team;
+    (void)state;
+    for (int place = 0; place < 2; place++) {
+        team_open(&team, THREADS);
+        team.buffers[0] = make_ints(&team.f, SHIFTED);
+        touch(&team.f, team.buffers[0], place, FERRY_UPDATE, 0, FERRY_REST);
+        run_team(&team, THREADS, shift_or_fill);
+        team_close(&team);
+    }
+}
+
 /* -- resizing beside opening ------------------------------------------------------------------------ */
 
 enum { RESIZES = 40, LONG = 4000, SHORT = 1000 };
@@ -735,6 +774,7 @@ main(void)
         cmocka_unit_test(test_pairs_in_either_order),
         cmocka_unit_test(test_crowded_buffers),
         cmocka_unit_test(test_one_stream_and_one_buffer),
+        cmocka_unit_test(test_overlapping_copies_are_one_step),
         cmocka_unit_test(test_resizes_of_an_empty_buffer_at_once),
         cmocka_unit_test(test_resizes_beside_readers),
     };

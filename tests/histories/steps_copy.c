@@ -104,9 +104,6 @@ step_copy(struct player *p)
     struct chunked c;
     char words[32];
     choose_chunks(p, &c);
-    /* Of overlapping ranges a stopped copy leaves chunks of either direction. */
-    c.used = c.used && !overlap(&to, &from);
-    c.stops = c.stops && c.used;
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
@@ -329,7 +326,7 @@ step_copy_async(struct player *p)
         to.count, stream_name, which);
     ferry_status status = ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count, stream,
                                                   &p->pending[which].event);
-    end_async(p, &to, which, status, chooses_cancel(p) && !overlap(&to, &from));
+    end_async(p, &to, which, status, chooses_cancel(p));
 }
 
 static void

@@ -158,6 +158,8 @@ cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, fe
     fake_result result = fake_queue_of(context, stream, &queue);
     if (!target_context || !source_context || !target_context->retained || !source_context->retained)
         result = FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+    else if (source_context->error) /* of another context than the current one, which lives on */
+        result = source_context->error;
     if (result == FERRYI_CUDA_SUCCESS)
         result = check_device_side(target_context, &copy, copy.target, bytes);
     if (result == FERRYI_CUDA_SUCCESS)

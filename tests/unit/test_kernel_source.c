@@ -195,13 +195,19 @@ test_a_missing_nvrtc_is_unsupported(void **state)
     (void)state;
     const ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
     bool had = have_nvrtc();
+    const char *asked = getenv("FERRY_NVRTC_LIBRARY");
+    char *before = asked ? strdup(asked) : NULL;
     setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
     assert_says("/nonexistent/libnvrtc.so");
     /* A library that is something else. */
     setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
-    unsetenv("FERRY_NVRTC_LIBRARY");
+    if (before)
+        setenv("FERRY_NVRTC_LIBRARY", before, 1);
+    else
+        unsetenv("FERRY_NVRTC_LIBRARY");
+    free(before);
     assert_int_equal(ferry_kernel_check(&source, 0), had ? FERRY_OK : FERRY_ERROR_UNSUPPORTED);
 }
 
