@@ -50,8 +50,9 @@ open_port(ferryi_engine *engine, int place)
     ferryi_mutex_init(&port->mutex);
     ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, count, config->log);
     ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count, config->log);
-    ferryi_tuning_init(&port->uploads, false, loop, engine->fixed_ring);
-    ferryi_tuning_init(&port->downloads, true, loop, engine->fixed_ring);
+    size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
+    ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
+    ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 

@@ -116,6 +116,8 @@ ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_stag
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* How many helpers a device's long transfers have. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
+/* What a trial of this ring takes: to fill it, and to time it. */
+size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
 /* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 

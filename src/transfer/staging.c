@@ -3,8 +3,10 @@
 
 /* How a staged transfer goes: which ring, which loop, who helps. */
 
-/* Of a stretch that is timed, behind what fills the pipeline first. */
-#define TRIAL_BYTES ((size_t)8 << 20)
+/* Of a stretch that is timed, or one chunk, behind what fills the ring first. */
+#define TIMED_BYTES ((size_t)8 << 20)
+/* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is larger, and then all candidates have it. */
+#define FILLED_BYTES ((size_t)16 << 20)
 /* More threads than this fill faster than any link drains. */
 #define HELPERS_MOST 3
 
@@ -62,6 +64,19 @@ move(struct ferryi_run *run, const struct ferryi_staging *how, void *target, con
                                                     : ferryi_staged_download(run, how, target, source, NULL);
 }
 
+static size_t
+fill_bytes(const struct ferryi_ring *ring)
+{
+    size_t chunks = ferryi_max_size(FILLED_BYTES / ring->chunk_bytes, 1);
+    return ferryi_min_size(chunks, ring->chunk_count) * ring->chunk_bytes;
+}
+
+size_t
+ferryi_staging_trial_bytes(const struct ferryi_ring *ring)
+{
+    return fill_bytes(ring) + ferryi_max_size(TIMED_BYTES, ring->chunk_bytes);
+}
+
 /* One stretch by one candidate. The clock runs from when its ring is full, so that what came before and the start do not count. */
 static ferry_status
 try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place, void *target, const void *source)
@@ -73,9 +88,9 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
         ferryi_tuning_end(tuning, candidate, 0, false);
         return FERRY_OK;
     }
-    run->clock_from = run->done + how.ring->chunk_bytes * how.ring->chunk_count;
+    run->clock_from = run->done + fill_bytes(how.ring);
     run->clock_ns = 0;
-    how.until = run->clock_from + TRIAL_BYTES;
+    how.until = run->clock_from + ferryi_max_size(TIMED_BYTES, how.ring->chunk_bytes);
     ferry_status status = move(run, &how, target, source);
     double ns = status == FERRY_OK ? (double)(ferryi_now_ns() - run->clock_ns) / (double)(run->done - run->clock_from) : 0;
     ferryi_tuning_end(tuning, candidate, ns, true);
@@ -87,11 +102,8 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
 static ferry_status
 measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *target, const void *source)
 {
-    const struct ferryi_port *port = &run->engine->ports[place];
-    const size_t chunk = ferryi_max_size(port->large.chunk_bytes, port->ring.chunk_bytes);
-    const size_t most = TRIAL_BYTES + chunk * (ferryi_max_size(port->large.chunk_count, port->ring.chunk_count) + 1);
     ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->bytes - run->done > most) {
+    while (status == FERRY_OK && run->bytes - run->done >= tuning->from) {
         int candidate = ferryi_tuning_begin(tuning);
         if (candidate < 0)
             break;
@@ -104,7 +116,7 @@ static bool
 is_measurable(const struct ferryi_run *run)
 {
     const ferry_transfer_options *options = run->job->options;
-    return run->bytes >= FERRYI_LARGE_FROM && !(options && (options->keep_going || options->chunk_bytes));
+    return !(options && (options->keep_going || options->chunk_bytes));
 }
 
 ferry_status

@@ -37,9 +37,9 @@ add_candidates(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool fi
 }
 
 void
-ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, enum ferryi_copy_loop loop, bool fixed_ring)
+ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from, enum ferryi_copy_loop loop, bool fixed_ring)
 {
-    *tuning = (struct ferryi_tuning){.download = download};
+    *tuning = (struct ferryi_tuning){.download = download, .from = from};
     ferryi_mutex_init(&tuning->mutex);
     add_candidates(tuning, loop, fixed_ring);
     tuning->usual = tuning->candidates[0];
@@ -58,7 +58,7 @@ ferryi_tuning_clear(struct ferryi_tuning *tuning)
 struct ferryi_setup
 ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes)
 {
-    if (bytes < FERRYI_LARGE_FROM)
+    if (bytes < tuning->from)
         return tuning->usual;
     int chosen = atomic_load_explicit(&tuning->chosen, memory_order_acquire);
     return tuning->candidates[chosen >= 0 ? chosen : 0];

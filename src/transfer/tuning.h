@@ -15,9 +15,8 @@
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
-/* A ring of large chunks, and the transfers that are long enough for it. */
+/* Of the ring of large chunks. */
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
-#define FERRYI_LARGE_FROM ((size_t)16 << 20)
 /* From here on helpers take part, and threads are worth starting. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
 
@@ -31,7 +30,8 @@ struct ferryi_setup {
 struct ferryi_tuning {
     ferryi_mutex mutex;
     bool download;
-    struct ferryi_setup usual; /* of transfers too short for the others, and until it is known better */
+    size_t from;               /* bytes of a transfer that has room for a trial */
+    struct ferryi_setup usual; /* of shorter ones */
     struct ferryi_setup candidates[FERRYI_SETUPS];
     unsigned count;
     double best[FERRYI_SETUPS]; /* ns per byte; 0: not measured */
@@ -40,8 +40,8 @@ struct ferryi_tuning {
     atomic_int chosen;          /* index, or -1 */
 };
 
-/* `loop` FERRYI_COPY_LOOPS and `fixed_ring` false: free to choose. */
-void ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, enum ferryi_copy_loop loop, bool fixed_ring);
+/* `loop` FERRYI_COPY_LOOPS and `fixed_ring` false: free to choose. Transfers below `from` bytes neither measure nor choose. */
+void ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from, enum ferryi_copy_loop loop, bool fixed_ring);
 void ferryi_tuning_clear(struct ferryi_tuning *tuning);
 
 /* The setup for a transfer of `bytes`. */

@@ -369,12 +369,43 @@ test_long_transfers_measure(void **state)
     free(back);
 }
 
+/* Whatever is long enough to take the choice is long enough to find it. */
+static void
+test_who_chooses_has_measured(void **state)
+{
+    (void)state;
+    static const struct ferryi_engine_config configs[] = {
+        {0}, {.threads = 3}, {.chunk_bytes = 64 * KIB}, {.chunk_count = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
+    char *source = allocate(32 * MIB), *back = allocate(32 * MIB);
+    scribble(source, 32 * MIB);
+    for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
+        struct rig r;
+        rig_open(&r, configs[i]);
+        char *device = device_memory(&r, 32 * MIB);
+        const struct ferryi_tuning *ups = &r.engine->ports[1].uploads, *downs = &r.engine->ports[1].downloads;
+        assert_true(ups->from <= 24 * MIB && downs->from == ups->from);
+        round_trip(&r, device, source, back, ups->from - 1);
+        assert_true(ups->trials == 0 && downs->trials == 0);
+        for (unsigned round = 0; ups->chosen < 0 || downs->chosen < 0; round++) {
+            assert_true(round < 3 * FERRYI_SETUPS + 1);
+            round_trip(&r, device, source, back, ups->from);
+        }
+        /* The clock ran while bytes moved: no memory is faster than a terabyte in a second. */
+        for (unsigned c = 0; c < ups->count && ups->count > 1; c++)
+            assert_true(ups->best[c] > 1e-3 && downs->best[c] > 1e-3);
+        device_free(&r, device);
+        rig_close(&r);
+    }
+    free(source);
+    free(back);
+}
+
 static void
 test_the_fastest_is_chosen(void **state)
 {
     (void)state;
     struct ferryi_tuning t;
-    ferryi_tuning_init(&t, false, FERRYI_COPY_LOOPS, false);
+    ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     assert_true(t.count > 1);
     int last = (int)t.count - 1, candidate;
     /* A disturbed trial of the best, a lucky one of none, and one that could not be timed. */
@@ -389,13 +420,13 @@ test_the_fastest_is_chosen(void **state)
     assert_int_equal(t.chosen, last);
     ferryi_tuning_clear(&t);
     /* What cannot be had is not chosen, however it looks. */
-    ferryi_tuning_init(&t, false, FERRYI_COPY_LOOPS, false);
+    ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     while ((candidate = ferryi_tuning_begin(&t)) >= 0)
         ferryi_tuning_end(&t, candidate, 1.0 + candidate, candidate != 0);
     assert_int_equal(t.chosen, 1);
     ferryi_tuning_clear(&t);
     /* Nothing to choose, nothing to measure. */
-    ferryi_tuning_init(&t, true, FERRYI_COPY_STREAM, true);
+    ferryi_tuning_init(&t, true, 16 * MIB, FERRYI_COPY_STREAM, true);
     assert_int_equal(ferryi_tuning_begin(&t), -1);
     assert_int_equal(ferryi_tuning_choose(&t, 64 * MIB).loop, FERRYI_COPY_STREAM);
     ferryi_tuning_clear(&t);
@@ -518,6 +549,7 @@ main(void)
         cmocka_unit_test(test_callbacks_that_copy_do_not_starve),
         cmocka_unit_test(test_the_loop_that_was_asked_for),
         cmocka_unit_test(test_long_transfers_measure),
+        cmocka_unit_test(test_who_chooses_has_measured),
         cmocka_unit_test(test_the_fastest_is_chosen),
         cmocka_unit_test(test_registered_memory_goes_straight_across_pieces),
         cmocka_unit_test(test_ranges_that_cannot_be_registered_or_not_be_let_go),
