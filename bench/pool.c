@@ -120,44 +120,45 @@ struct subject {
     const struct heap *heap;
 };
 
-static inline ferry_block *
-pool_take(const struct subject *subject, size_t bytes)
+static inline bool
+pool_take(const struct subject *subject, size_t bytes, ferry_block **out)
 {
-    ferry_block *block;
-    return ferry_pool_take(subject->pool, bytes, NULL, &block) == FERRY_OK ? block : NULL;
+    return ferry_pool_take(subject->pool, bytes, NULL, out) == FERRY_OK;
 }
 
 static inline bool
-pool_give(const struct subject *subject, ferry_block *block)
+pool_give(const struct subject *subject, ferry_block **block)
 {
     (void)subject;
-    return ferry_pool_give(&block, NULL) == FERRY_OK;
-}
-
-static inline struct freelist_block *
-peer_take(const struct subject *subject, size_t bytes)
-{
-    return freelist_take(subject->list, bytes);
+    return ferry_pool_give(block, NULL) == FERRY_OK;
 }
 
 static inline bool
-peer_give(const struct subject *subject, struct freelist_block *block)
+peer_take(const struct subject *subject, size_t bytes, struct freelist_block **out)
+{
+    *out = freelist_take(subject->list, bytes);
+    return *out != NULL;
+}
+
+static inline bool
+peer_give(const struct subject *subject, struct freelist_block **block)
 {
     (void)subject;
-    freelist_give(block);
+    freelist_give(*block);
     return true;
 }
 
-static inline void *
-heap_take(const struct subject *subject, size_t bytes)
+static inline bool
+heap_take(const struct subject *subject, size_t bytes, void **out)
 {
-    return subject->heap->take(bytes);
+    *out = subject->heap->take(bytes);
+    return *out != NULL;
 }
 
 static inline bool
-heap_give(const struct subject *subject, void *memory)
+heap_give(const struct subject *subject, void **memory)
 {
-    subject->heap->give(memory);
+    subject->heap->give(*memory);
     return true;
 }
 
@@ -171,10 +172,10 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         size_t live = pattern->live, bytes = pattern->bytes;                                                           \
         for (size_t done = 0; done < pairs; done += live) {                                                            \
             for (size_t i = 0; i < live; i++)                                                                          \
-                if (!(blocks[i] = who##_take(subject, bytes)))                                                         \
+                if (!who##_take(subject, bytes, &blocks[i]))                                                           \
                     return false;                                                                                      \
             for (size_t i = live; i-- > 0;)                                                                            \
-                if (!who##_give(subject, blocks[i]))                                                                   \
+                if (!who##_give(subject, &blocks[i]))                                                                  \
                     return false;                                                                                      \
         }                                                                                                              \
         return true;                                                                                                   \
@@ -185,10 +186,10 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         for (size_t done = 0; done < pairs; done += TURN) {                                                            \
             const size_t *slot = &script->slot[done % SCRIPT], *bytes = &script->bytes[done % SCRIPT];                 \
             for (size_t i = 0; i < TURN; i++)                                                                          \
-                if (!who##_give(subject, blocks[slot[i]]))                                                             \
+                if (!who##_give(subject, &blocks[slot[i]]))                                                            \
                     return false;                                                                                      \
             for (size_t i = 0; i < TURN; i++)                                                                          \
-                if (!(blocks[slot[i]] = who##_take(subject, bytes[i])))                                                \
+                if (!who##_take(subject, bytes[i], &blocks[slot[i]]))                                                  \
                     return false;                                                                                      \
         }                                                                                                              \
         return true;                                                                                                   \
@@ -201,7 +202,7 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         bool ok = true;                                                                                                \
         size_t held = pattern->random ? pattern->live : 0;                                                             \
         for (size_t i = 0; i < held; i++)                                                                              \
-            if (!(blocks[i] = who##_take(subject, script->bytes[i])))                                                  \
+            if (!who##_take(subject, script->bytes[i], &blocks[i]))                                                    \
                 return false;                                                                                          \
         if (pattern->random) /* what the script needs is there before the clock runs */                                \
             ok = who##_random(subject, blocks, script, pattern->bytes ? 64 : 4 * SCRIPT);                              \
@@ -210,7 +211,7 @@ typedef bool loop(const struct subject *subject, const struct pattern *pattern, 
         size_t step = pattern->random ? TURN : pattern->live;                                                          \
         *out_ns = (bench_now_ns() - begun) / (double)((pairs + step - 1) / step * step);                               \
         for (size_t i = 0; i < held; i++)                                                                              \
-            ok = who##_give(subject, blocks[i]) && ok;                                                                 \
+            ok = who##_give(subject, &blocks[i]) && ok;                                                                \
         return ok;                                                                                                     \
     }
 
@@ -335,12 +336,12 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
     const struct pattern *pattern = find_pattern("4KiB/64/random");
     bool ok = blocks && time_pattern(subject, pattern, quick ? 1 : ROUNDS, false, &without);
     for (size_t i = 0; ok && i < count; i++)
-        ok = (blocks[i] = pool_take(subject, 4 * KIB)) != NULL;
+        ok = pool_take(subject, 4 * KIB, &blocks[i]);
     for (size_t i = 0; ok && i < count; i += 2)
-        ok = pool_give(subject, blocks[i]);
+        ok = pool_give(subject, &blocks[i]);
     ok = ok && time_pattern(subject, pattern, quick ? 1 : ROUNDS, false, &with);
     for (size_t i = 1; ok && i < count; i += 2)
-        ok = pool_give(subject, blocks[i]);
+        ok = pool_give(subject, &blocks[i]);
     free(blocks);
     if (!ok)
         return bench_failed("making holes");
@@ -450,16 +451,26 @@ struct ring {
     size_t count;
 };
 
-static void *
-take_any(const struct subject *subject, size_t bytes)
+static bool
+take_any(const struct subject *subject, size_t bytes, void **out)
 {
-    return subject->pool ? (void *)pool_take(subject, bytes) : subject->heap ? heap_take(subject, bytes) : (void *)peer_take(subject, bytes);
+    ferry_block *block = NULL;
+    struct freelist_block *listed = NULL;
+    if (subject->heap)
+        return heap_take(subject, bytes, out);
+    bool ok = subject->pool ? pool_take(subject, bytes, &block) : peer_take(subject, bytes, &listed);
+    *out = subject->pool ? (void *)block : (void *)listed;
+    return ok;
 }
 
 static bool
-give_any(const struct subject *subject, void *block)
+give_any(const struct subject *subject, void *memory)
 {
-    return subject->pool ? pool_give(subject, block) : subject->heap ? heap_give(subject, block) : peer_give(subject, block);
+    ferry_block *block = memory;
+    struct freelist_block *listed = memory;
+    if (subject->heap)
+        return heap_give(subject, &memory);
+    return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
 /* The other side is about to come, if it runs at all. */
@@ -506,8 +517,8 @@ time_hand_over(const struct subject *subject, size_t bytes, size_t count, double
     for (size_t i = 0; i < count; i++) {
         while (i - atomic_load_explicit(&ring->emptied, memory_order_acquire) == RING)
             wait_a_little(&spins);
-        void *block = take_any(subject, bytes);
-        if (!block)
+        void *block;
+        if (!take_any(subject, bytes, &block))
             abort();
         ring->blocks[i % RING] = block;
         atomic_store_explicit(&ring->filled, i + 1, memory_order_release);

@@ -29,7 +29,6 @@ ferryi_context_release(ferry_context *context)
 {
     if (context->inherited || atomic_fetch_sub(&context->references, 1) != 1)
         return;
-    ferryi_stores_clear(context);
     ferryi_mutex_destroy(&context->pool_mutex);
     ferryi_mutex_destroy(&context->stream_mutex);
     ferryi_mutex_destroy(&context->store_mutex);
@@ -292,6 +291,7 @@ context_close(ferry_context *context)
     for (int place = 1; place <= context->place_count; place++)
         context->devices[place]->ops->close(context->devices[place]);
     atomic_store(&context->closed, true);
+    ferryi_stores_clear(context);
     ferryi_context_unlist(context);
     ferryi_context_release(context);
 }

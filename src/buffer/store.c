@@ -12,8 +12,8 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 
-/* Stores that went are kept, with their tables of claims and the room in their maps: temporary buffers need no memory but their
- * copies'. Where use after release is looked for they are not. */
+/* Stores that went are kept, with their tables of claims, the room in their maps and their hold on the context: temporary buffers need no
+ * memory but their copies'. Where use after release is looked for they are not. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
 #define SPARE_CLAIMS 64 /* a larger table is not kept */
@@ -112,6 +112,8 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
         clean(store, total);
     } else {
         store = calloc(1, total);
+        if (store)
+            ferryi_context_retain(context);
     }
     if (store) {
         begin(store, context, bytes, options);
@@ -138,7 +140,6 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
         free_extra(extra);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a buffer: no memory for its description");
     }
-    ferryi_context_retain(context);
     *out = store;
     return FERRY_OK;
 }
@@ -234,7 +235,7 @@ retire(ferry_context *context, ferryi_store *store)
 {
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
-    bool kept = KEEPS_STORES && !context->debug && context->spare_store_count < SPARE_STORES && store->claim_capacity <= SPARE_CLAIMS && !ferryi_store_extra_of(store);
+    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES && store->claim_capacity <= SPARE_CLAIMS && !ferryi_store_extra_of(store);
     if (kept) {
         store->next = context->spare_stores;
         context->spare_stores = store;
@@ -282,10 +283,10 @@ ferryi_store_free(ferryi_store *store)
         bury(store);
         return;
     }
-    if (!kept) {
-        free_extra(ferryi_store_extra_of(store));
-        free_memory(store);
-    }
+    if (kept)
+        return;
+    free_extra(ferryi_store_extra_of(store));
+    free_memory(store);
     ferryi_context_release(context);
 }
 
@@ -347,10 +348,15 @@ ferryi_store_release(ferryi_store *store)
 void
 ferryi_stores_clear(ferry_context *context)
 {
-    while (context->spare_stores) {
-        ferryi_store *store = context->spare_stores;
-        context->spare_stores = store->next;
-        free_memory(store);
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store *spare = context->spare_stores;
+    context->spare_stores = NULL;
+    ferryi_mutex_unlock(&context->store_mutex);
+    while (spare) {
+        ferryi_store *next = spare->next;
+        free_memory(spare);
+        ferryi_context_release(context);
+        spare = next;
     }
 }
 

@@ -157,7 +157,7 @@ ferry_status ferryi_store_create(ferry_context *context, size_t bytes, const fer
 ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
 /* Out of the list, if it is in it; with the list's mutex held. */
 void ferryi_store_unlist(ferryi_store *store);
-/* Stores that wait to be used again, when the context goes. */
+/* Stores that wait to be used again go, once the context is closed; the caller holds it. */
 void ferryi_stores_clear(ferry_context *context);
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */

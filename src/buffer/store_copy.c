@@ -16,9 +16,9 @@ is_pinned_memory(const ferryi_store *store)
 {
     const ferry_context *context = store->context;
     bool can_pin = false;
-    for (int place = 1; place <= context->place_count; place++)
+    for (int place = 1; store->memory == FERRY_MEMORY_PINNED && place <= context->place_count; place++)
         can_pin = can_pin || (context->devices[place]->capabilities & FERRY_CAN_PIN);
-    return can_pin && store->memory == FERRY_MEMORY_PINNED;
+    return can_pin;
 }
 
 /* Which pool the copy at `place` comes from. */

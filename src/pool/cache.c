@@ -176,8 +176,8 @@ cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
         return NULL;
     memset(cache, 0, sizeof(*cache));
     atomic_store(&cache->pool, pool);
-    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        cache->classes[i].loaded = cache->classes[i].spare = &ferryi_no_magazine;
+    for (uint32_t i = 0; i < FERRYI_CACHE_LISTS; i++)
+        cache->loaded[i] = cache->spare[i] = &ferryi_no_magazine;
     cache->now = ferryi_now_ns() | 1;
     cache->next = caches->first;
     caches->first = cache;

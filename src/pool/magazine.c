@@ -14,9 +14,9 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 }
 
 static void
-count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    uint64_t takes = class->takes, gives = class->gives;
+    uint64_t takes = cache->takes[list], gives = cache->gives[list];
     if ((takes | gives) == 0)
         return;
     size_t bytes = ferryi_pool_bytes_of_class(list);
@@ -28,7 +28,7 @@ count_class(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
     bin->hits += takes;
     bin->live_blocks += takes - gives;
     bin->live_bytes += (takes - gives) * bytes;
-    class->takes = class->gives = 0;
+    cache->takes[list] = cache->gives[list] = 0;
 }
 
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
@@ -70,8 +70,7 @@ empty_depot(ferry_pool *pool, uint32_t list)
 static uint32_t
 empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    struct ferryi_cache_class *class = &cache->classes[list];
-    return empty_magazine(pool, class->spare) + empty_magazine(pool, class->loaded);
+    return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
 }
 
 /* The pool's peak counts what the cache's thread held at most since it last was here. */
@@ -92,12 +91,11 @@ ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
     pool->requested_bytes += cache->requested;
     cache->requested = 0;
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
-        struct ferryi_cache_class *class = &cache->classes[i];
-        count_class(pool, class, i);
+        count_class(pool, cache, i);
         empty_class(pool, cache, i);
-        store_empty(pool, class->loaded);
-        store_empty(pool, class->spare);
-        class->loaded = class->spare = &ferryi_no_magazine;
+        store_empty(pool, cache->loaded[i]);
+        store_empty(pool, cache->spare[i]);
+        cache->loaded[i] = cache->spare[i] = &ferryi_no_magazine;
     }
 }
 
@@ -195,14 +193,13 @@ static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const struct ferryi_pool_request *request)
 {
     const ferryi_order *order = pool->config.order;
-    struct ferryi_cache_class *class = &cache->classes[request->list];
-    struct ferryi_magazine *magazine = spare ? class->spare : class->loaded;
+    struct ferryi_magazine *magazine = spare ? cache->spare[request->list] : cache->loaded[request->list];
     for (struct ferryi_magazine_entry *at = magazine->top; at > magazine->entries; at--) {
         struct ferryi_magazine_entry entry = *at;
         if (!ferryi_stamp_is_ordered(order, request->lane, entry.stamp))
             continue;
         memmove(at, at + 1, (size_t)((char *)magazine->top-- - (char *)at));
-        ferryi_cache_hand_out(cache, class, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
+        ferryi_cache_hand_out(cache, request->list, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
                               request->lane);
         return entry.block;
     }
@@ -211,14 +208,14 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const
 
 /* A full magazine of the depot for an empty one. */
 static void
-fetch(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
-    if (!ferryi_magazine_is_empty(class->loaded) || !ferryi_magazine_is_empty(class->spare) || !centre->depot)
+    if (!ferryi_magazine_is_empty(cache->loaded[list]) || !ferryi_magazine_is_empty(cache->spare[list]) || !centre->depot)
         return;
-    store_empty(pool, class->loaded);
-    class->loaded = centre->depot;
-    centre->depot = class->loaded->next;
+    store_empty(pool, cache->loaded[list]);
+    cache->loaded[list] = centre->depot;
+    centre->depot = cache->loaded[list]->next;
 }
 
 ferry_block *
@@ -230,7 +227,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
     ferryi_mutex_lock(&pool->mutex);
     count_live(pool, cache);
-    fetch(pool, &cache->classes[request->list], request->list);
+    fetch(pool, cache, request->list);
     ferry_block *block = take_entry(pool, cache, false, request);
     if (!block)
         block = take_entry(pool, cache, true, request);
@@ -247,35 +244,35 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* An empty magazine becomes the loaded one, for a class whose others are full. Under the mutex. */
 static void
-load_empty(ferry_pool *pool, struct ferryi_cache_class *class, struct ferryi_magazine *empty, uint32_t list)
+load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
     empty->top = empty->entries;
     empty->entries[0].stamp = FERRYI_MAGAZINE_BOTTOM;
     empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE);
-    if (class->spare != &ferryi_no_magazine) {
-        class->spare->next = centre->depot;
-        centre->depot = class->spare;
+    if (cache->spare[list] != &ferryi_no_magazine) {
+        cache->spare[list]->next = centre->depot;
+        centre->depot = cache->spare[list];
     }
-    class->spare = class->loaded;
-    class->loaded = empty;
+    cache->spare[list] = cache->loaded[list];
+    cache->loaded[list] = empty;
 }
 
 /* Make room in the loaded magazine. */
 static bool
-make_room(ferry_pool *pool, struct ferryi_cache_class *class, uint32_t list)
+make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    if (!ferryi_magazine_is_full(class->loaded))
+    if (!ferryi_magazine_is_full(cache->loaded[list]))
         return true;
-    if (!ferryi_magazine_is_full(class->spare)) {
-        ferryi_cache_swap(class);
+    if (!ferryi_magazine_is_full(cache->spare[list])) {
+        ferryi_cache_swap(cache, list);
         return true;
     }
     struct ferryi_magazine *empty = pool->empty_magazines;
     if (!empty)
         return false;
     pool->empty_magazines = empty->next;
-    load_empty(pool, class, empty, list);
+    load_empty(pool, cache, empty, list);
     return true;
 }
 
@@ -293,21 +290,20 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
         ferryi_mutex_unlock(&pool->mutex);
         return false;
     }
-    struct ferryi_cache_class *class = &cache->classes[block->list];
     block->stamp = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     count_live(pool, cache);
     set_clock(cache);
-    bool given = make_room(pool, class, block->list);
+    bool given = make_room(pool, cache, block->list);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);
         fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
         ferryi_mutex_lock(&pool->mutex);
         store_empty(pool, fresh);
-        given = make_room(pool, class, block->list);
+        given = make_room(pool, cache, block->list);
     }
     if (given)
-        ferryi_cache_push(cache, class, block, stamp);
+        ferryi_cache_push(cache, block->list, block, stamp);
     ferryi_mutex_unlock(&pool->mutex);
     return given;
 }

@@ -32,9 +32,6 @@
 #define FERRYI_CACHE_SLOTS 16          /* pools a thread finds at once; more share them */
 #define FERRYI_CACHE_TIME_EVERY 256    /* gives between two looks at the clock */
 
-/* The compiler keeps the address, and does not work it out again at each use. */
-#define FERRYI_KEEP(pointer) __asm__("" : "+r"(pointer))
-
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_stamp stamp; /* its last use */
@@ -48,10 +45,8 @@ struct ferryi_magazine {
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its stamp is such that a hit looks twice */
 };
 
-struct ferryi_cache_class {
-    struct ferryi_magazine *loaded, *spare; /* ferryi_no_magazine until needed */
-    uint64_t takes, gives;                  /* not yet counted by the pool */
-};
+/* With one list more than there are classes, for what has none: it never gets a magazine. */
+#define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open; /* the pool, or NULL: locked out, or destroyed */
@@ -62,7 +57,9 @@ struct ferryi_cache {
     uint64_t requested;         /* bytes, likewise; wraps */
     struct ferryi_cache *next;  /* of the thread */
     struct ferryi_link in_pool;
-    struct ferryi_cache_class classes[FERRYI_POOL_CLASSES + 1]; /* the last for what has none: it never gets a magazine */
+    /* By list, and apart: a hit reaches each with one scaled index. */
+    struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
+    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];                  /* not yet counted by the pool */
 };
 
 struct ferryi_thread_caches {
@@ -152,10 +149,9 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 
 /* The block leaves a magazine. Its line is written only where it changes: blocks that pass between cores stay readable in both. */
 FERRYI_INLINE void
-ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *class, ferry_block *block, ferryi_stamp stamp, size_t bytes,
-                      const ferryi_lane *lane)
+ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_stamp stamp, size_t bytes, const ferryi_lane *lane)
 {
-    class->takes++;
+    cache->takes[list]++;
     cache->requested += bytes;
     cache->below_peak -= (int64_t)block->bytes;
     if (__builtin_expect(cache->below_peak < 0, 0)) {
@@ -175,12 +171,12 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, struct ferryi_cache_class *cla
 }
 
 FERRYI_INLINE void
-ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, ferry_block *block, ferryi_stamp stamp)
+ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_stamp stamp)
 {
-    struct ferryi_magazine *magazine = class->loaded;
+    struct ferryi_magazine *magazine = cache->loaded[list];
     ferryi_guard_in(block->pool, block, stamp);
     *++magazine->top = (struct ferryi_magazine_entry){block, stamp, cache->now++};
-    class->gives++;
+    cache->gives[list]++;
     cache->requested -= block->requested;
     cache->below_peak += (int64_t)block->bytes;
 #ifdef FERRYI_DEBUG_CHECKS
@@ -189,11 +185,11 @@ ferryi_cache_push(struct ferryi_cache *cache, struct ferryi_cache_class *class, 
 }
 
 FERRYI_INLINE void
-ferryi_cache_swap(struct ferryi_cache_class *class)
+ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 {
-    struct ferryi_magazine *loaded = class->loaded;
-    class->loaded = class->spare;
-    class->spare = loaded;
+    struct ferryi_magazine *loaded = cache->loaded[list];
+    cache->loaded[list] = cache->spare[list];
+    cache->spare[list] = loaded;
 }
 
 /*
@@ -207,14 +203,13 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
     ferry_block *block = NULL;
     if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
-    struct ferryi_cache_class *class = &cache->classes[ferryi_pool_class_of(bytes)];
-    FERRYI_KEEP(class);
-    struct ferryi_magazine_entry *entry = class->loaded->top;
+    size_t list = ferryi_pool_class_of(bytes);
+    struct ferryi_magazine_entry *entry = cache->loaded[list]->top;
     ferryi_stamp stamp = entry->stamp;
     if (__builtin_expect(stamp != 0, 0)) {
         if (stamp == FERRYI_MAGAZINE_BOTTOM) {
-            ferryi_cache_swap(class);
-            entry = class->loaded->top;
+            ferryi_cache_swap(cache, list);
+            entry = cache->loaded[list]->top;
             stamp = entry->stamp;
         }
         if (stamp == FERRYI_MAGAZINE_BOTTOM || (stamp != 0 && !(order && ferryi_stamp_is_ordered(order, lane, stamp))))
@@ -222,9 +217,9 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
         if (stamp != 0 && ferryi_stamp_is_done(order, stamp))
             stamp = 0;
     }
-    class->loaded->top = entry - 1;
+    cache->loaded[list]->top = entry - 1;
     block = entry->block;
-    ferryi_cache_hand_out(cache, class, block, stamp, bytes, lane);
+    ferryi_cache_hand_out(cache, list, block, stamp, bytes, lane);
 out:
     ferryi_cache_leave(cache);
     return block;
@@ -263,14 +258,13 @@ ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
     }
     if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0 || !ferryi_cache_enter(cache, pool), 0))
         return false;
-    struct ferryi_cache_class *class = &cache->classes[block->list];
-    FERRYI_KEEP(class);
-    if (__builtin_expect(ferryi_magazine_is_full(class->loaded), 0)) {
-        ferryi_cache_swap(class);
-        if (ferryi_magazine_is_full(class->loaded))
+    size_t list = block->list;
+    if (__builtin_expect(ferryi_magazine_is_full(cache->loaded[list]), 0)) {
+        ferryi_cache_swap(cache, list);
+        if (ferryi_magazine_is_full(cache->loaded[list]))
             goto out;
     }
-    ferryi_cache_push(cache, class, block, stamp);
+    ferryi_cache_push(cache, list, block, stamp);
     given = true;
 out:
     ferryi_cache_leave(cache);

@@ -165,19 +165,19 @@ give_slowly(ferry_block *block, ferryi_stamp stamp)
     return given;
 }
 
-/* False when the block is not live. */
-FERRYI_INLINE bool
-give_block(ferry_block *block, ferryi_stamp stamp)
+FERRYI_COLD static void
+give_at_length(ferry_block *block, ferryi_stamp stamp)
 {
-    return __builtin_expect(ferryi_cache_give(block, stamp), 1) || give_slowly(block, stamp);
+    if (give_slowly(block, stamp))
+        return;
+    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not held by anybody", (void *)block, block->pool->name);
 }
 
 void
 ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
 {
-    if (block && !give_block(block, stamp))
-        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not held by anybody", (void *)block,
-                   block->pool->name);
+    if (__builtin_expect(block && !ferryi_cache_give(block, stamp), 0))
+        give_at_length(block, stamp);
 }
 
 /* -- the public calls ------------------------------------------------------------------------------ */

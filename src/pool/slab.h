@@ -175,8 +175,8 @@ FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
     /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth, and below 2 KiB in the steps of the first doubling above. */
-    size_t log2 = (size_t)63 ^ (size_t)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
-    return (log2 - 11) * 8 + ((bytes - 1) >> (log2 - 3));
+    unsigned log2 = 63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
+    return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
 /* The inverse of ferryi_pool_class_bytes, for a class that is not exact. */
