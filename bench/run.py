@@ -4,9 +4,9 @@
 
 usage: run.py BUILD-FOLDER JSON-FILE(or "") [NAME...]
 
-Each benchmark is a program that prints for people and writes its records with --json FILE. The records of all of
-them become one array, with one environment record at its head. Exit status 1 when a program failed or a NAME is unknown,
-77 when every program skipped.
+A NAME is a benchmark's, or the suite's that it belongs to. Each benchmark is a program that prints for people and writes
+its records with --json FILE. The records of all of them become one array, with one environment record at its head. Exit
+status 1 when a program failed or a NAME is unknown, 77 when every program skipped.
 """
 
 import json
@@ -21,6 +21,11 @@ def benchmarks(folder):
     return {entry["name"]: entry for entry in json.loads(text.stdout)}
 
 
+def belongs(entry, name):
+    """Meson puts the project's name before the suite's."""
+    return name == entry["name"] or any(suite.endswith(":" + name) for suite in entry["suite"])
+
+
 def run(entry, path):
     environment = {**os.environ, **{k: v for k, v in entry["env"].items() if k not in os.environ}}
     return subprocess.run([*entry["cmd"], "--json", path], env=environment, check=False).returncode
@@ -29,14 +34,16 @@ def run(entry, path):
 def main():
     folder, target, *names = sys.argv[1:]
     known = benchmarks(folder)
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if not any(belongs(entry, name) for entry in known.values())]
     if unknown or not known:
         what, there = ", ".join(unknown) or "at all", ", ".join(sorted(known))
         print(f"bench: no benchmark {what}; there are: {there}", file=sys.stderr)
         return 1
     environment, records, statuses = None, [], []
     with tempfile.TemporaryDirectory() as scratch:
-        for name in names or sorted(known):
+        for name in sorted(known):
+            if names and not any(belongs(known[name], wished) for wished in names):
+                continue
             path = os.path.join(scratch, name + ".json")
             statuses.append(run(known[name], path))
             if statuses[-1] not in (0, 77):

@@ -76,7 +76,18 @@ MEANING int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value);
 MEANING int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
 MEANING int32_t round_f32(float value) { return __builtin_irintf(value); }
+#ifdef __aarch64__ /* whose vectors round no double to an int32: next to 1.5 * 2^52 doubles are whole, and end in the number */
+MEANING int32_t
+round_f64(double value)
+{
+    double moved = value + 0x1.8p52;
+    int64_t bits;
+    memcpy(&bits, &moved, sizeof(bits));
+    return (int32_t)bits;
+}
+#else
 MEANING int32_t round_f64(double value) { return __builtin_irint(value); }
+#endif
 #endif
 MEANING double magnitude_of(double value) { return __builtin_fabs(value); }
 MEANING int leading_zeros(uint64_t value) { return __builtin_clzll(value); }

@@ -97,6 +97,7 @@ struct ferryi_emulated_scheduler {
 /* The head of every command; the rest is emulated_command.c's own. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
+    uint64_t queued_ns; /* when it was, where there is a link to ask for it */
 };
 
 struct ferryi_emulated_queue {
@@ -107,6 +108,7 @@ struct ferryi_emulated_queue {
     struct ferryi_emulated_command *first, *last;
     uint64_t submitted, performed;
     bool busy;            /* somebody performs the first command */
+    uint64_t ready_ns;    /* whoever is busy: when the commands before were done, had nobody overslept */
     bool closed;          /* no more work will come */
     ferry_status failure; /* of work already performed, until somebody waits */
     char *failure_text;

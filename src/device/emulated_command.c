@@ -115,35 +115,42 @@ fill_pattern(const struct command *command)
     }
 }
 
-/* When the link will have carried the command's bytes, if it begins now: each direction carries one thing at a time. */
+/*
+ * When the link will have carried the command's bytes: each direction carries one thing at a time. A copy engine goes from one command to the
+ * next by itself, so it begins when the link is free, the work before is done and the command is there, and not when this thread woke up.
+ */
 static uint64_t
-reserve_link(ferryi_emulated *emulated, const size_t bytes[2])
+reserve_link(const struct command *command, uint64_t ready_ns)
 {
-    uint64_t now = ferryi_now_ns(), end = now;
+    ferryi_emulated *emulated = command->emulated;
+    uint64_t begin = ready_ns > command->head.queued_ns ? ready_ns : command->head.queued_ns, end = begin;
     ferryi_mutex_lock(&emulated->link_mutex);
-    for (int i = 0; i < 2 && emulated->bytes_per_second > 0; i++) {
-        if (bytes[i] == 0)
+    for (int i = 0; i < 2; i++) {
+        if (command->link_bytes[i] == 0)
             continue;
-        uint64_t begin = emulated->link_free_ns[i] > now ? emulated->link_free_ns[i] : now;
-        double ns = (double)bytes[i] * 1e9 / (double)emulated->bytes_per_second;
-        emulated->link_free_ns[i] = begin + (uint64_t)ns;
+        uint64_t from = emulated->link_free_ns[i] > begin ? emulated->link_free_ns[i] : begin;
+        double ns = (double)command->link_bytes[i] * 1e9 / (double)emulated->bytes_per_second;
+        emulated->link_free_ns[i] = from + (uint64_t)ns;
         if (emulated->link_free_ns[i] > end)
             end = emulated->link_free_ns[i];
     }
     ferryi_mutex_unlock(&emulated->link_mutex);
-    return end + emulated->latency_ns;
+    return end;
 }
 
 /* The last piece first: whoever relies on an order inside a batch finds out. */
 static void
-perform_copies(const struct command *command)
+perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
-    uint64_t end = reserve_link(command->emulated, command->link_bytes);
+    ferryi_emulated *emulated = command->emulated;
+    bool crosses = emulated->bytes_per_second > 0 && command->link_bytes[UP] + command->link_bytes[DOWN] > 0;
+    uint64_t end = (crosses ? reserve_link(command, queue->ready_ns) : ferryi_now_ns()) + emulated->latency_ns;
     for (size_t i = command->piece_count; i-- > 0;)
         copy_rows(&command->pieces[i].copy);
     uint64_t now = ferryi_now_ns();
     if (end > now)
         ferryi_sleep_ns(end - now);
+    queue->ready_ns = crosses ? end : ferryi_now_ns();
 }
 
 static ferry_status
@@ -174,8 +181,8 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
     }
     switch (command->kind) {
     case COPY:
-        perform_copies(command);
-        break;
+        perform_copies(command, queue);
+        return;
     case FILL:
         fill_pattern(command);
         break;
@@ -186,6 +193,7 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         command->call.run(command->call.user);
         break;
     }
+    queue->ready_ns = ferryi_now_ns();
 }
 
 /* -- checking and queueing -- */

@@ -183,6 +183,8 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, st
         ferryi_emulated_command_discard(command);
         return status;
     }
+    if (ferryi_emulated_of(device)->bytes_per_second > 0)
+        command->queued_ns = ferryi_now_ns();
     ferryi_mutex_lock(&queue->mutex);
     assert(!queue->closed);
     if (queue->last)

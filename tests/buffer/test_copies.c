@@ -157,9 +157,13 @@ static void
 test_round_trips_are_exact(void **state)
 {
     fixture *f = *state;
-    const ferry_element *elements[] = {BYTE, INT, FLOAT, DOUBLE};
+    const ferry_element *elements[] = {
+        BYTE, INT, FLOAT, DOUBLE, ferry_int8_element(), ferry_int16_element(), ferry_int64_element(), ferry_uint16_element(),
+        ferry_uint32_element(), ferry_uint64_element(), ferry_bool_element(), ferry_half_element(), ferry_bfloat16_element(),
+        ferry_complex_float_element(), ferry_complex_double_element(),
+    };
     const size_t counts[] = {1, 255, 256, 1024, (1 << 20) + 3};
-    size_t most = ((1 << 20) + 3) * 8;
+    size_t most = ((1 << 20) + 3) * sizeof(double[2]);
     unsigned char *source = malloc(most), *got = malloc(most);
     assert_true(source && got);
     for (size_t i = 0; i < most; i += 8) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Every binary32 there is, to byte, int, half and bfloat16, against NumPy: every 256th or so in normal runs, all 2^32 with
-FERRY_LONG, in blocks that fit the caches, by two processes.
+FERRY_LONG, in blocks that fit the caches, by two processes. All of them take a quarter of an hour of processor time, so they come in
+parts that can be run one by one: parts 0 to 15 of 64 with 0-15.
 
-usage: test_every_float.py LIBRARY TAP-FOLDER
+usage: test_every_float.py LIBRARY TAP-FOLDER [FIRST-LAST]
 """
 
 import ctypes
@@ -22,6 +23,7 @@ except ImportError:
 BLOCK = 1 << 17
 SATURATE, TRUNCATE = 1, 3
 STRIDE = 257  # odd, so that the last digits vary too
+PARTS = 64
 
 
 def to_integer(source, dtype, policy):
@@ -97,19 +99,26 @@ def check_range(work):
     return problems
 
 
+def parts_of(blocks, wished):
+    """First block and number of blocks of each part; the last one takes what is left."""
+    first, last = map(int, wished.split("-")) if wished else (0, PARTS - 1)
+    borders = [blocks * part // PARTS for part in range(PARTS + 1)]
+    return [(borders[part], borders[part + 1] - borders[part]) for part in range(first, last + 1)]
+
+
 def main():
     tap = Tap()
     if np is None:
         tap.skip("every float", "no NumPy")
         return tap.end()
     stride = 1 if os.environ.get("FERRY_LONG") else STRIDE
-    blocks = 2 ** 32 // (BLOCK * stride)
-    parts = 64
-    each = blocks // parts
-    starts = range(0, blocks, each)
-    work = [(sys.argv[1], start * BLOCK * stride, min(each, blocks - start), stride) for start in starts]
+    parts = parts_of(2 ** 32 // (BLOCK * stride), sys.argv[3] if len(sys.argv) > 3 else None)
+    work = [(sys.argv[1], first * BLOCK * stride, count, stride) for first, count in parts]
+    found = []
     with multiprocessing.Pool(2) as pool:
-        found = pool.map(check_range, work, chunksize=1)
+        for problems in pool.imap(check_range, work):
+            found.append(problems)
+            print(f"# {len(found)} of {len(parts)} parts", flush=True)
     for name in TARGETS:
         tap.case(f"float to {name}", [problems[name] for problems in found if name in problems][:3])
     return tap.end()

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "src/device/device.h"
+#include "src/device/emulated.h"
 #include "tests/support/lazy.h"
 
 /* What the emulated device promises beyond the contract: it checks, it limits, it takes the time of a link. */
@@ -344,6 +345,29 @@ test_the_link_takes_its_time(void **state)
     assert_true(time_copies(&config, true, false) >= 20000000);
 }
 
+/* A copy engine goes from one copy to the next by itself, however late the thread wakes up that stands for it. */
+static void
+test_the_link_loses_no_time_between_copies(void **state)
+{
+    (void)state;
+    enum { COPIES = 32 };
+    const struct ferryi_device_config config = {.emulated_bytes_per_second = 64 * MEBIBYTE};
+    const uint64_t whole = COPIES * UINT64_C(16384) * 1000000000 / config.emulated_bytes_per_second;
+    ferryi_device *device = open_with("emulated", &config);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 16384), *pinned = take(device, FERRY_MEMORY_PINNED, 16384);
+    uint64_t begin = ferryi_now_ns();
+    for (int i = 0; i < COPIES; i++)
+        assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, 16384, device->default_stream), FERRY_OK);
+    uint64_t queued = ferryi_now_ns();
+    assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
+    uint64_t end = ferryi_emulated_of(device)->link_free_ns[0];
+    assert_in_range(end, begin + whole - COPIES, queued + whole);
+    assert_true(ferryi_now_ns() >= end);
+    give(device, FERRY_MEMORY_PINNED, pinned);
+    give(device, FERRY_MEMORY_DEVICE, memory);
+    close_all();
+}
+
 static void
 test_other_kinds_are_no_peers(void **state)
 {
@@ -390,6 +414,7 @@ main(void)
         cmocka_unit_test(test_memory_freed_under_queued_work_lasts_until_its_end),
         cmocka_unit_test(test_memory_in_use_is_not_unregistered),
         cmocka_unit_test(test_the_link_takes_its_time),
+        cmocka_unit_test(test_the_link_loses_no_time_between_copies),
         cmocka_unit_test(test_other_kinds_are_no_peers),
         cmocka_unit_test(test_hints_need_managed_memory),
     };

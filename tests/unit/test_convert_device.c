@@ -145,19 +145,18 @@ test_counts_and_alignments(void **state)
 /* -- CUDA ------------------------------------------------------------------------------------------ */
 
 static ferry_status
-compile(const char *text, struct ferryi_nvrtc_image *out)
+compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_image *out)
 {
     const char *const options[] = {"--fmad=false"};
     struct ferryi_nvrtc_source source = {.name = "conversions", .text = text, .options = options, .option_count = 1,
-                                         .architecture = 75, .portable = true};
+                                         .architecture = architecture, .portable = portable};
     return ferryi_nvrtc_compile(&source, NULL, out);
 }
 
-/* The text that the library brings, with every pair's line, is CUDA that NVRTC compiles, and holds every kernel. */
-static void
-test_text_compiles(void **state)
+/* The text that the library brings, with every pair's line. The caller frees it. */
+static char *
+whole_text(void)
 {
-    (void)state;
     size_t bytes = ferryi_convert_text_bytes + ferryi_number_count * ferryi_number_count * 64;
     char *text = malloc(bytes);
     assert_non_null(text);
@@ -167,8 +166,17 @@ test_text_compiles(void **state)
             const char *line = ferryi_convert_line(convert_numbers[from].element(), convert_numbers[to].element());
             strcat(text, line ? line : "");
         }
+    return text;
+}
+
+/* The text is CUDA that NVRTC compiles, and holds every kernel. */
+static void
+test_text_compiles(void **state)
+{
+    (void)state;
     struct ferryi_nvrtc_image image;
-    ferry_status status = compile(text, &image);
+    char *text = whole_text();
+    ferry_status status = compile(text, 75, true, &image);
     free(text);
     if (status == FERRY_ERROR_UNSUPPORTED)
         skip();
@@ -187,6 +195,41 @@ test_text_compiles(void **state)
     free(image.bytes);
 }
 
+static bool
+holds(const struct ferryi_nvrtc_image *image, const char *words)
+{
+    return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
+}
+
+/* As it does to text or code of each architecture that the library was built for, by NVRTC alone: the same kernels come out. */
+static void
+test_text_compiles_for_every_architecture(void **state)
+{
+    (void)state;
+    char *text = whole_text();
+    for (const char *at = DEVICE_ARCHITECTURES; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+        char *end;
+        int architecture = (int)strtol(at, &end, 10);
+        bool portable = strncmp(end, "-ptx", 4) == 0;
+        struct ferryi_nvrtc_image image;
+        ferry_status status = compile(text, architecture, portable, &image);
+        if (status == FERRY_ERROR_UNSUPPORTED) {
+            free(text);
+            skip();
+        }
+        if (status != FERRY_OK)
+            fail_msg("architecture %d: %s", architecture, ferry_last_error());
+        for (size_t i = 0; i < convert_kernel_count; i++) {
+            char name[128];
+            snprintf(name, sizeof(name), portable ? ".entry %s(" : ".text.%s", convert_kernels[i].name);
+            if (!holds(&image, name))
+                fail_msg("architecture %d: there is no kernel %s", architecture, convert_kernels[i].name);
+        }
+        free(image.bytes);
+    }
+    free(text);
+}
+
 /* One pair compiles alone, as it does at first use. */
 static void
 test_pair_compiles(void **state)
@@ -198,7 +241,7 @@ test_pair_compiles(void **state)
     memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
     strcpy(text + ferryi_convert_text_bytes, line);
     struct ferryi_nvrtc_image image;
-    ferry_status status = compile(text, &image);
+    ferry_status status = compile(text, 75, true, &image);
     free(text);
     if (status == FERRY_ERROR_UNSUPPORTED)
         skip();
@@ -226,6 +269,7 @@ main(void)
         cmocka_unit_test(test_same_as_host),
         cmocka_unit_test(test_counts_and_alignments),
         cmocka_unit_test(test_text_compiles),
+        cmocka_unit_test(test_text_compiles_for_every_architecture),
         cmocka_unit_test(test_pair_compiles),
         cmocka_unit_test(test_image),
     };

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Calls with the wrong element do not compile; beside each stands the same call with the right one, which does.
+# usage: mistyped.sh STANDARD INCLUDE-FOLDER INCLUDE-FOLDER -- COMPILER...
+standard=$1 source=$2 built=$3
+shift 4
+
+case $standard in
+    c++*) language=c++ ;;
+    *) language=c ;;
+esac
+
+compiles() { # CALL COMPILER...
+    call=$1
+    shift
+    printf '%s\n' '#include <ferry/convert.h>' '#include <ferry/float.h>' '#include <ferry/int.h>' '#include <ferry/double.h>' \
+        'ferry_status call(ferry_float_buffer f, ferry_int_buffer n, ferry_double_buffer d, float *fs, const float *cfs, int32_t *ns,' \
+        '                  double *ds, ferry_scope *scope, ferry_context *context);' \
+        'ferry_status call(ferry_float_buffer f, ferry_int_buffer n, ferry_double_buffer d, float *fs, const float *cfs, int32_t *ns,' \
+        '                  double *ds, ferry_scope *scope, ferry_context *context)' \
+        '{ (void)f, (void)n, (void)d, (void)fs, (void)cfs, (void)ns, (void)ds, (void)scope, (void)context;' "  return $call; }" |
+        "$@" -x "$language" -std="$standard" -pedantic-errors -I "$source" -I "$built" -fsyntax-only - >/dev/null 2>&1
+}
+
+count=0 failed=0
+check() { # RIGHT WRONG COMPILER...
+    right=$1 wrong=$2
+    shift 2
+    count=$((count + 1))
+    if ! compiles "$right" "$@"; then
+        echo "not ok $count - $right: does not compile"
+        failed=1
+    elif compiles "$wrong" "$@"; then
+        echo "not ok $count - $wrong: compiles"
+        failed=1
+    else
+        echo "ok $count - $wrong"
+    fi
+}
+
+while IFS='|' read -r right wrong; do
+    check "$right" "$wrong" "$@"
+done <<'END'
+ferry_float_create(context, 1, 0, &f)|ferry_float_create(context, 1, 0, &n)
+ferry_float_copy_from(f, 0, fs, 1)|ferry_float_copy_from(n, 0, fs, 1)
+ferry_float_copy_from(f, 0, fs, 1)|ferry_float_copy_from(f, 0, ns, 1)
+ferry_float_copy_to(f, 0, fs, 1)|ferry_float_copy_to(f, 0, ds, 1)
+ferry_float_copy_to(f, 0, fs, 1)|ferry_float_copy_to(f, 0, cfs, 1)
+ferry_float_copy(f, 0, f, 0, 1)|ferry_float_copy(f, 0, n, 0, 1)
+ferry_float_overwrite_host(f, scope, &fs)|ferry_float_overwrite_host(f, scope, &ns)
+ferry_float_read_host(f, scope, &cfs)|ferry_float_read_host(f, scope, &ds)
+ferry_float_copy_from_double(f, 0, ds, 1, FERRY_CONVERT_CHECK)|ferry_float_copy_from_double(f, 0, ns, 1, FERRY_CONVERT_CHECK)
+ferry_float_copy_from_double(f, 0, ds, 1, FERRY_CONVERT_CHECK)|ferry_float_copy_from_double(d, 0, ds, 1, FERRY_CONVERT_CHECK)
+ferry_double_copy_to_int(d, 0, ns, 1, FERRY_CONVERT_CHECK)|ferry_double_copy_to_int(d, 0, fs, 1, FERRY_CONVERT_CHECK)
+ferry_int_convert_from_float(n, 0, f, 0, 1, FERRY_CONVERT_CHECK)|ferry_int_convert_from_float(f, 0, n, 0, 1, FERRY_CONVERT_CHECK)
+ferry_convert_int_to_float(fs, ns, 1, FERRY_CONVERT_CHECK)|ferry_convert_int_to_float(ns, fs, 1, FERRY_CONVERT_CHECK)
+END
+echo "1..$count"
+[ "$count" -gt 10 ] && [ "$failed" -eq 0 ]
