@@ -121,9 +121,11 @@ size_now(const struct ferryi_file *file, uint64_t *out)
 ferry_status
 ferryi_file_check_unchanged(const struct ferryi_file *file)
 {
-    uint64_t bytes = 0;
-    ferry_status status = file->sized ? size_now(file, &bytes) : FERRY_OK;
-    if (status != FERRY_OK || !file->sized || bytes == file->bytes)
+    uint64_t bytes;
+    if (!file->sized)
+        return FERRY_OK;
+    ferry_status status = size_now(file, &bytes);
+    if (status != FERRY_OK || bytes == file->bytes)
         return status;
     return ferryi_fail(FERRY_ERROR_IO, "read %s up to offset %llu, where it ended: it %s while it was read, and has %llu bytes now",
                        file->path, (unsigned long long)file->bytes, bytes > file->bytes ? "grew" : "shrank",

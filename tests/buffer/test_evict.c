@@ -719,6 +719,57 @@ test_compaction_moves_nothing_in_use(void **state)
     destroy_set(left, FIT);
 }
 
+/* Only what the device holds is copied, but all of it: from the first such byte to the last. */
+static void
+test_compaction_of_parts(void **state)
+{
+    enum { FIRST = 500, GAP = 1000, SECOND = 3000 };
+    fixture *f = *state;
+    ferry_buffer *left[FIT];
+    ferry_pool *pool;
+    ferry_pool_compaction done;
+    if (f->coherent)
+        skip();
+    make_sparse(f, left);
+    for (int i = 0; i < FIT; i++) {
+        write_counting(f, left[i], 0, 0, FIRST, 77);
+        write_counting(f, left[i], 0, GAP, SECOND - GAP, 77);
+    }
+    OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
+    assert_true(done.moved_bytes > 0 && done.moved_bytes % (BYTES - FIRST * sizeof(int32_t)) == 0);
+    ferry_transfer_stats before = moved(f);
+    for (int i = 0; i < FIT; i++) {
+        expect_counting(f, left[i], 1, FIRST, GAP - FIRST, 3 * i);
+        expect_counting(f, left[i], 1, SECOND, COUNT - SECOND, 3 * i);
+    }
+    expect_moved(f, &before, 0, 0);
+    destroy_set(left, FIT);
+}
+
+/* A slab that keeps one of its blocks is not waited for: who uses what was moved waits for the copy. */
+static void
+test_uses_of_moved_copies_wait(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *left[FIT];
+    ferry_pool *pool;
+    ferry_pool_compaction done;
+    void *pointer;
+    if (f->coherent)
+        skip();
+    make_sparse(f, left);
+    for (int i = 0; i < FIT; i += 3)
+        OK(ferry_buffer_pin(left[i], 1, &pointer));
+    OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
+    assert_int_equal(done.freed_slabs, 0);
+    assert_true(done.moved_bytes > 0);
+    for (int i = 0; i < FIT; i++)
+        expect_counting(f, left[i], 1, 0, COUNT, 3 * i);
+    for (int i = 0; i < FIT; i += 3)
+        OK(ferry_buffer_unpin(left[i], 1));
+    destroy_set(left, FIT);
+}
+
 /* What kernels still write is there when they have written it; and a copy that fails leaves all as it was. */
 static void
 test_compaction_beside_work(void **state)
@@ -949,6 +1000,8 @@ main(void)
         cmocka_unit_test(test_both_run_short),
         TEST(test_compaction_keeps_every_byte),
         TEST(test_compaction_moves_nothing_in_use),
+        TEST(test_compaction_of_parts),
+        TEST(test_uses_of_moved_copies_wait),
         TEST(test_compaction_beside_work),
         cmocka_unit_test(test_failing_compactions_lose_nothing),
         SMALL(test_two_devices),

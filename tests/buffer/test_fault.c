@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "src/base/sanitizer.h"
+#include "src/buffer/buffer.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
@@ -148,6 +149,17 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
             fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i, values[i], old[i], new[i]);
 }
 
+/* No claim and no promise of the map outlives its call: each would stay for the buffer's life. */
+static void
+check_quiet(struct world *world, ferry_buffer *buffer)
+{
+    ferryi_store_lock(buffer->store);
+    size_t claims = buffer->store->claim_count, promises = buffer->store->map.reserved;
+    ferryi_store_unlock(buffer->store);
+    if (claims != 0 || promises != 0)
+        fail_msg("%s: %zu claims and %zu promises are left", world->name, claims, promises);
+}
+
 static void
 check_content(struct world *world, const struct scenario *scenario, ferry_status status)
 {
@@ -158,6 +170,8 @@ check_content(struct world *world, const struct scenario *scenario, ferry_status
     OK(ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1));
     OK(ferry_buffer_evict(world->a, 0));
     expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
+    check_quiet(world, world->a);
+    check_quiet(world, world->b);
 }
 
 /* -- scenarios -------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ static struct {
     size_t most;           /* bytes of one call; 0: no limit */
     off_t broken_at;       /* a call that reaches it fails with EIO, once it begins there; 0: none */
     bool refuses_direct;   /* O_DIRECT is accepted at open and refused later */
+    unsigned unsized_at;  /* so many more questions for a file's size, and the last of them fails with EIO; 0: none */
     unsigned calls, interruptions;
 } system_does;
 
@@ -45,6 +46,16 @@ misbehave(int fd, size_t *bytes, off_t offset)
     if (system_does.broken_at && offset + (off_t)*bytes > system_does.broken_at)
         *bytes = (size_t)(system_does.broken_at - offset);
     return false;
+}
+
+int
+fstat(int fd, struct stat *out)
+{
+    if (system_does.unsized_at && --system_does.unsized_at == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return fstatat(fd, "", out, AT_EMPTY_PATH);
 }
 
 ssize_t
@@ -481,6 +492,31 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
+/* A file system that does not tell sizes any more is an error of the call that asked, whatever had arrived. */
+static void
+test_sizes_that_cannot_be_learnt(void **state)
+{
+    fixture *f = *state;
+    const char *path = path_of("unsized");
+    ferry_buffer *b = make_old(f, 1);
+    write_counting_file(path, COUNT);
+    system_does.unsized_at = 1;
+    FAILS(FERRY_ERROR_IO, load(b, 0, FERRY_REST, path, 0, f->stream));
+    expect_said(path, "open");
+    assert_int_equal(count_new(b), 0);
+    system_does.unsized_at = 2;
+    FAILS(FERRY_ERROR_IO, load(b, 0, FERRY_REST, path, 0, f->stream));
+    expect_said(path, "ask for the size");
+    assert_int_equal(count_new(b), COUNT);
+    system_does.unsized_at = 2;
+    FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, COUNT - 1, path, 0, NULL));
+    expect_said(path, "ask for the size");
+    assert_int_equal(file_bytes(path), BYTES);
+    OK(ferry_buffer_store(b, INT, 0, COUNT - 1, path, 0, NULL));
+    expect_counting_file(path, COUNT - 1);
+    ferry_buffer_destroy(&b);
+}
+
 /* "Progress is monotonic and ends at the total; the callback may cancel." */
 static void
 test_progress_and_cancel(void **state)
@@ -531,6 +567,7 @@ main(void)
         TEST(test_broken_reads_leave_old_and_new),
         TEST(test_full_disks),
         TEST(test_files_that_change_while_they_are_read),
+        TEST(test_sizes_that_cannot_be_learnt),
         TEST(test_progress_and_cancel),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);

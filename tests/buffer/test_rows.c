@@ -296,11 +296,34 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* A rectangle that is its own target stays as it is; with the same beginning and another pitch it moves. */
+static void
+test_rows_onto_themselves(void **state)
+{
+    fixture *f = *state;
+    static int32_t model[COUNT];
+    for (int place = 0; place <= f->places; place++) {
+        ferry_buffer *b = make_at(f, place, 0, model);
+        ferry_transfer_stats before = moved(f), after;
+        OK(ferry_buffer_copy_2d(b, INT, 3, 50, b, 3, 50, 20, 40));
+        after = moved(f);
+        assert_int_equal(after.batch_submissions, before.batch_submissions);
+        assert_int_equal(after.batch_pieces, before.batch_pieces);
+        assert_int_equal(after.device_calls, before.device_calls);
+        struct rectangle wide = {3, 50}, narrow = {3, 31};
+        copy_model(model, narrow, model, wide, 20, 40);
+        OK(ferry_buffer_copy_2d(b, INT, narrow.offset, narrow.pitch, b, wide.offset, wide.pitch, 20, 40));
+        expect_model(f, b, model, "narrow");
+        ferry_buffer_destroy(&b);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_rows_of_nothing_are_copied_at_once),
+        TEST(test_rows_onto_themselves),
         TEST(test_rows_go_where_they_should),
         TEST(test_only_the_rows_move),
         TEST(test_rows_conflict_only_on_themselves),

@@ -134,7 +134,14 @@ test_a_body_reads_its_call(void **state)
     assert_int_equal(ferry_call_size(&call, 9), 0);
     assert_int_equal(ferry_call_grid(&call).blocks[0], 2);
     ferry_call_fail(&call, "no luck");
+    ferry_call_fail(&call, NULL);
+    ferry_call_fail(NULL, "no call");
     assert_string_equal(text, "no luck");
+    assert_null(ferry_call_array(NULL, &int_element, 0, &count));
+    assert_null(ferry_call_value(NULL, NULL, 0, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_int_equal(ferry_call_size(NULL, 0), 0);
+    assert_int_equal(ferry_call_grid(NULL).blocks[0], 0);
 }
 
 int

@@ -439,10 +439,18 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "valid map"));
     assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX / 1024, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, PTRDIFF_MAX / sizeof(struct ferryi_map_chunk) + 1, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, PTRDIFF_MAX / sizeof(void *) + 1), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.room);
+    /* A larger index takes the place of a smaller one, and a smaller one is there already. */
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
+    assert_int_equal(supply.room->chunk_capacity, 8);
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, 2), FERRY_OK);
+    assert_int_equal(supply.room->chunk_capacity, 8);
     ferryi_map_supply_free(&supply);
     assert_null(supply.chunks);
     ferryi_map_supply_free(&supply);
@@ -613,6 +621,65 @@ shuffle(uint32_t *order, size_t count)
 }
 
 /* 10^5 segments made and merged again, one by one in random order. With a list in one piece this would take minutes. */
+/* Set `*what` to something wrong, and back. */
+#define BREAK(what, value)                               \
+    do {                                                 \
+        __typeof__(what) right_ = (what);                \
+        (what) = (value);                                \
+        if (ferryi_valid_map_check(&map))                \
+            fail_msg("%s = %s is not noticed", #what, #value); \
+        (what) = right_;                                 \
+        assert_true(ferryi_valid_map_check(&map));       \
+    } while (0)
+
+static void
+test_the_check_notices_each_broken_rule(void **state)
+{
+    (void)state;
+    ferryi_valid_map map;
+    ferryi_valid_map_init(&map, 0, 0);
+    BREAK(map.whole, 1);
+    ferryi_valid_map_init(&map, 1000, FERRYI_PLACE_BIT(0));
+    promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 10, 20);
+    ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
+    BREAK(map.room->segment_count, 2);
+    BREAK(map.room->crowding, 1);
+
+    for (size_t i = 0; i < 100; i++)
+        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 4 * i + 1, 4 * i + 2);
+    struct ferryi_map_room *room = map.room;
+    struct ferryi_segment *segments = room->chunks[1]->segments;
+    assert_true(room->chunk_count > 2);
+    BREAK(room->segment_count, 200);
+    BREAK(room->crowding, room->crowding + 1);
+    BREAK(room->spare_count, room->spare_count + 1);
+    BREAK(room->chunk_capacity, room->chunk_count - 1);
+    BREAK(map.reserved, 1000);
+    BREAK(map.whole, 1);
+    BREAK(map.bytes, 1001);
+    BREAK(room->chunks[0]->count, 0);
+    BREAK(room->chunks[0]->count, FERRYI_CHUNK_FULL + 1);
+    BREAK(segments[3].begin, segments[3].begin + 1);
+    BREAK(segments[3].end, segments[3].begin);
+    BREAK(segments[3].places, segments[2].places);
+    BREAK(segments[3].places, FERRYI_LOST | 1);
+    size_t first = room->chunks[0]->count, second = room->chunks[1]->count;
+    room->chunks[0]->count = room->chunks[1]->count = FERRYI_CHUNK_HALF / 2;
+    assert_false(ferryi_valid_map_check(&map));
+    room->chunks[0]->count = first;
+    room->chunks[1]->count = second;
+    assert_true(ferryi_valid_map_check(&map));
+    /* One segment needs no chunk. */
+    room->segment_count = 1;
+    room->chunks[0]->count = 1;
+    size_t chunks = room->chunk_count;
+    room->chunk_count = 1;
+    assert_false(ferryi_valid_map_check(&map));
+    room->chunk_count = chunks;
+    room->chunks[0]->count = first;
+    ferryi_valid_map_clear(&map);
+}
+
 static void
 test_a_hundred_thousand_segments(void **state)
 {
@@ -661,6 +728,7 @@ main(void)
         cmocka_unit_test(test_an_empty_map_has_one_empty_segment),
         cmocka_unit_test(test_resize_keeps_the_prefix_and_forgets_the_rest),
         cmocka_unit_test(test_plan_joins_over_chunks_and_stops_at_the_next_move),
+        cmocka_unit_test(test_the_check_notices_each_broken_rule),
         cmocka_unit_test(test_a_hundred_thousand_segments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
