@@ -299,7 +299,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_2d_async(ferry_buffer *
                                                                   size_t source_pitch, size_t width, size_t height,
                                                                   ferry_stream *stream, ferry_event **out);
 
-/** As the copies and fills above, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived. */
+/**
+ * As the copies and fills above, with progress and cancel; a copy between overlapping ranges on the host is told of once, at its end.
+ * @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived.
+ */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element,
                                                                    size_t offset, const void *source, size_t count,
                                                                    const ferry_transfer_options *options);

@@ -85,18 +85,15 @@ run_overlapping(struct ferryi_copy_call *call)
         return status;
     size_t begin = ferryi_min_size(call->main.begin, call->other.begin), end = ferryi_max_size(call->main.end, call->other.end);
     size_t from = ferryi_min_size(call->rest.begin, call->other.begin), done = 0;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .total = end - begin, .part_done = count_part,
-                                      .user = &done};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .options = call->options,
+                                      .cancelled = call->cancelled, .total = end - begin, .part_done = count_part, .user = &done};
     int place = call->main.lane ? call->main.place : FERRY_PLACE_HOST;
     struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
-    if (!call->main.lane) {
-        /* A memmove cut in pieces is none, so the options have no say. */
+    /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */
+    if (!call->main.lane)
         status = ferryi_engine_copy(store->context->engine, target, source, end - begin, NULL, &job);
-    } else {
-        job.options = call->options;
-        job.cancelled = call->cancelled;
+    else
         status = copy_by_way(call, target, source, end - begin, &job);
-    }
     (void)ferryi_access_note_loss(store, call->main.place, status);
     return finish(call, begin + (status == FERRY_OK ? end - begin : done), status);
 }

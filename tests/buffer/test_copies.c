@@ -249,6 +249,25 @@ check_progress(fixture *f)
     free(values);
 }
 
+/* The way through memory beside the buffer is not told twice; a memmove() is told of at its end. */
+static void
+test_overlapping_copies_tell_their_progress(void **state)
+{
+    fixture *f = *state;
+    enum { LONG = 1 << 18, BY = 100 };
+    for (int place = 0; place <= 1; place++) {
+        ferry_buffer *b = make_ints(f, LONG);
+        write_counting(f, b, place, 0, FERRY_REST, 5);
+        struct progress whole = {.stop_after = SIZE_MAX};
+        const ferry_transfer_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &whole};
+        OK(ferry_buffer_copy_with(b, INT, BY, b, 0, LONG - BY, &options));
+        assert_int_equal(whole.last, (LONG - BY) * sizeof(int32_t));
+        assert_true(whole.calls >= (place > 0 && !f->coherent ? 4 : 1));
+        expect_counting(f, b, 0, BY, FERRY_REST, 5 - BY);
+        ferry_buffer_destroy(&b);
+    }
+}
+
 /* Also when others fill and drain the staging ring. */
 static void
 test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
@@ -275,6 +294,7 @@ main(void)
         TEST(test_copy_to_changes_no_state),
         TEST(test_round_trips_are_exact),
         TEST(test_long_copies_tell_their_progress_and_can_be_cancelled),
+        TEST(test_overlapping_copies_tell_their_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
