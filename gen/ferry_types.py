@@ -48,7 +48,7 @@ RESERVED = TYPE_WORDS | frozenset("""
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "export", "kind", "bits", "bytes", "align",
              "fields", "cuda_declaration", "conversions")
 FIELD_KEYS = ("name", "type", "offset", "count")
-CONVERSION_KEYS = ("from", "function", "include")
+CONVERSION_KEYS = ("from", "to", "function", "include")
 
 BUILTIN_DIR = os.path.join(os.path.dirname(os.path.realpath(__file__)), "types")
 
@@ -113,13 +113,21 @@ class Field:
 
 
 class Conversion:
-    """One user-written conversion into a type, from a built-in one."""
+    """One user-written conversion between a type and a built-in one."""
 
-    def __init__(self, source, function, include):
+    def __init__(self, source, target, way, builtin, function, include):
         self.source = source  # ElementType
-        self.name = source.name
+        self.target = target
+        self.builtin = builtin  # one of the two
+        self.way = way  # "from" or "to" the built-in type
+        self.name = f"{way}_{builtin.name}"
         self.function = function
         self.include = include
+
+    @property
+    def array_function(self):
+        owner = self.target if self.way == "from" else self.source
+        return f"{owner.prefix}_convert_{self.source.name}_to_{self.target.name}"
 
 
 class ElementType:
@@ -176,7 +184,8 @@ class ElementType:
         self.value_by_pointer = self.bytes > VALUE_BYTES
         self.title = self._title()
         self.conversion_includes = unique(["#include <ferry/conversion.h>"]
-                                          + [c.source.include_line for c in self.conversions]) if self.conversions else []
+                                          + [c.builtin.include_line for c in self.conversions]) if self.conversions else []
+        self.conversion_builtins = list({c.builtin.name: c.builtin for c in self.conversions}.values())
         self.function_includes = unique([include_line(c.include) for c in self.conversions if c.include])
 
     def _title(self):
@@ -394,24 +403,28 @@ class Checker:
         for index, entry in enumerate(self.objects("conversions", "conversions")):
             conversion = self.conversion(entry, f"conversions[{index}].", owner)
             if any(conversion.name == other.name for other in found):
-                self.fail(f"conversions[{index}].from", f"'{conversion.name}' is listed twice")
+                self.fail(f"conversions[{index}].{conversion.way}", f"'{conversion.builtin.name}' is listed twice")
             found.append(conversion)
         return found
 
     def conversion(self, entry, where, owner):
-        self.keys(entry, where, CONVERSION_KEYS, ("from", "function"))
+        way = "to" if "to" in entry else "from"
+        self.keys(entry, where, CONVERSION_KEYS, (way, "function"))
+        if "from" in entry and "to" in entry:
+            self.fail(where + "to", "stands beside 'from'; expected one of the two")
         names = builtin_names()
-        name = self.text("from", f"one of {', '.join(names)}", entry, where)
+        name = self.text(way, f"one of {', '.join(names)}", entry, where)
         if name not in names:
-            self.fail(where + "from", f"is '{name}'; expected a built-in type, one of {', '.join(names)}")
+            self.fail(where + way, f"is '{name}'; expected a built-in type, one of {', '.join(names)}")
         function = self.identifier("function", entry, where)
         include = ""
         if "include" in entry:
             include = self.text("include", "the header that declares the function", entry, where)
             self.check_include(where + "include", include)
-        source = load(os.path.join(BUILTIN_DIR, name + ".json"))
-        owner.read_files += source.read_files
-        return Conversion(source, function, include)
+        builtin = load(os.path.join(BUILTIN_DIR, name + ".json"))
+        owner.read_files += [path for path in builtin.read_files if path not in owner.read_files]
+        source, target = (builtin, owner) if way == "from" else (owner, builtin)
+        return Conversion(source, target, way, builtin, function, include)
 
 
 def builtin_names():

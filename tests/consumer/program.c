@@ -91,14 +91,16 @@ move_vectors(ferry_context *context)
     mylib_vec3_destroy(&buffer);
 }
 
-/* By mylib's own function, from the caller's memory and from a buffer. */
+/* By mylib's own functions, from and to the caller's memory, between buffers and between arrays. */
 static void
 convert_vectors(ferry_context *context)
 {
     const float numbers[] = {1.5f, 2.5f, 3.5f};
     mylib_vec3_buffer vectors = {0};
     ferry_float_buffer source = {0};
+    ferry_double_buffer squares = {0};
     struct mylib_vec3 got[6];
+    double one[2];
 
     MUST(mylib_vec3_create(context, 6, NULL, &vectors));
     MUST(ferry_float_create_from(context, numbers, 3, NULL, &source));
@@ -107,6 +109,16 @@ convert_vectors(ferry_context *context)
     MUST(mylib_vec3_copy_to(vectors, 0, got, 6));
     EXPECT(got[0].x == 1.5f && got[2].x == 3.5f && got[3].x == 2.5f && got[4].x == 3.5f && got[5].x == 0);
     EXPECT(got[4].v[0] == 0 && got[4].v[1] == 0);
+    MUST(ferry_double_create(context, 4, NULL, &squares));
+    MUST(mylib_vec3_copy_to_double(vectors, 1, one, 2, FERRY_CONVERT_SATURATE));
+    EXPECT(one[0] == 6.25 && one[1] == 12.25);
+    MUST(mylib_vec3_convert_to_double(squares, 1, vectors, 0, 3, FERRY_CONVERT_TRUNCATE));
+    MUST(ferry_double_copy_to(squares, 2, one, 2));
+    EXPECT(one[0] == 6.25 && one[1] == 12.25);
+    MUST(mylib_convert_float_to_vec3(got, numbers, 3, FERRY_CONVERT_SATURATE));
+    MUST(mylib_convert_vec3_to_double(one, got + 1, 2, FERRY_CONVERT_SATURATE));
+    EXPECT(one[0] == 6.25 && one[1] == 12.25);
+    ferry_double_destroy(&squares);
     ferry_float_destroy(&source);
     mylib_vec3_destroy(&vectors);
 }

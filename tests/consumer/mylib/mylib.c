@@ -13,6 +13,16 @@ mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t cou
     }
 }
 
+void
+mylib_vec3_squares(double *target, const struct mylib_vec3 *source, size_t count)
+{
+    size_t i;
+
+    for (i = 0; i < count; i++)
+        target[i] = (double)source[i].x * source[i].x + (double)source[i].v[0] * source[i].v[0]
+            + (double)source[i].v[1] * source[i].v[1];
+}
+
 ferry_status
 mylib_samples(ferry_context *context, size_t count, mylib_uint16_buffer *out)
 {

@@ -10,5 +10,7 @@ struct mylib_vec3 {
 
 /* Each number becomes a vector along x. */
 void mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t count);
+/* Each vector becomes the sum of its squares. */
+void mylib_vec3_squares(double *target, const struct mylib_vec3 *source, size_t count);
 
 #endif

@@ -695,6 +695,19 @@ static const ferry_element ferry_float_description = {
     /* CUDA      */ NULL,
 };
 
+static const ferry_element ferry_double_description = {
+    /* name      */ "double",
+    /* c_type    */ "double",
+    /* identity  */ UINT64_C(0x312e2279463dbe64),
+    /* bytes     */ 8,
+    /* align     */ 8,
+    /* kind      */ FERRY_KIND_FLOAT,
+    /* bits      */ 64,
+    /* fields    */ NULL,
+    /* count     */ 0,
+    /* CUDA      */ NULL,
+};
+
 /* The function takes every value, so that all policies are the same and a check alone finds nothing. */
 static ferry_status
 from_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
@@ -712,8 +725,15 @@ static const ferry_conversion from_float_conversion = {
 };
 
 ferry_status
-mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset,
-    const float *source, size_t count, ferry_convert_policy policy)
+mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
+    ferry_convert_policy policy)
+{
+    return ferry_conversion_run(&from_float_conversion, target, source, count, policy);
+}
+
+ferry_status
+mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
+    ferry_convert_policy policy)
 {
     return ferry_buffer_copy_from_converted(buffer.raw, &from_float_conversion, offset, source, count, policy);
 }
@@ -722,22 +742,8 @@ ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset,
     ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
 {
-    return ferry_buffer_convert(target.raw, &from_float_conversion, target_offset, source.raw, source_offset,
-        count, policy);
+    return ferry_buffer_convert(target.raw, &from_float_conversion, target_offset, source.raw, source_offset, count, policy);
 }
-
-static const ferry_element ferry_double_description = {
-    /* name      */ "double",
-    /* c_type    */ "double",
-    /* identity  */ UINT64_C(0x312e2279463dbe64),
-    /* bytes     */ 8,
-    /* align     */ 8,
-    /* kind      */ FERRY_KIND_FLOAT,
-    /* bits      */ 64,
-    /* fields    */ NULL,
-    /* count     */ 0,
-    /* CUDA      */ NULL,
-};
 
 /* The function takes every value, so that all policies are the same and a check alone finds nothing. */
 static ferry_status
@@ -756,8 +762,15 @@ static const ferry_conversion from_double_conversion = {
 };
 
 ferry_status
-mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset,
-    const double *source, size_t count, ferry_convert_policy policy)
+mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
+    ferry_convert_policy policy)
+{
+    return ferry_conversion_run(&from_double_conversion, target, source, count, policy);
+}
+
+ferry_status
+mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
+    ferry_convert_policy policy)
 {
     return ferry_buffer_copy_from_converted(buffer.raw, &from_double_conversion, offset, source, count, policy);
 }
@@ -766,6 +779,42 @@ ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset,
     ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
 {
-    return ferry_buffer_convert(target.raw, &from_double_conversion, target_offset, source.raw, source_offset,
-        count, policy);
+    return ferry_buffer_convert(target.raw, &from_double_conversion, target_offset, source.raw, source_offset, count, policy);
+}
+
+/* The function takes every value, so that all policies are the same and a check alone finds nothing. */
+static ferry_status
+to_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    if (target != NULL)
+        mylib_vec3_to_float((float *)target, (const struct mylib_vec3 *)source, count);
+    return FERRY_OK;
+}
+
+static const ferry_conversion to_float_conversion = {
+    &mylib_vec3_description,
+    &ferry_float_description,
+    to_float,
+};
+
+ferry_status
+mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
+    ferry_convert_policy policy)
+{
+    return ferry_conversion_run(&to_float_conversion, target, source, count, policy);
+}
+
+ferry_status
+mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
+    ferry_convert_policy policy)
+{
+    return ferry_buffer_copy_to_converted(buffer.raw, &to_float_conversion, offset, target, count, policy);
+}
+
+ferry_status
+mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset,
+    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
+{
+    return ferry_buffer_convert(target.raw, &to_float_conversion, target_offset, source.raw, source_offset, count, policy);
 }

@@ -416,29 +416,56 @@ mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count);
 MYLIB_API struct mylib_vec3
 mylib_vec3_call_value(const ferry_call *call, size_t index);
 
-/* -- from float, by mylib_vec3_from_float() -- */
+/* -- from float, by mylib_vec3_from_float(), which takes every value: every policy is the same -- */
 
-/** As mylib_vec3_copy_from(), converting from float on the way. Every policy is the same. */
+/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
 MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset,
-    const float *source, size_t count, ferry_convert_policy policy);
+mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
+    ferry_convert_policy policy);
 
-/** Convert from a buffer of the same context. Every policy is the same. @return the usual statuses */
+/** As mylib_vec3_copy_from(), converting from float on the way. */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
+    ferry_convert_policy policy);
+
+/** Convert from one buffer into another of the same context. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset,
     ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
 
-/* -- from double, by mylib_vec3_from_double() -- */
+/* -- from double, by mylib_vec3_from_double(), which takes every value: every policy is the same -- */
 
-/** As mylib_vec3_copy_from(), converting from double on the way. Every policy is the same. */
+/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
 MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset,
-    const double *source, size_t count, ferry_convert_policy policy);
+mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
+    ferry_convert_policy policy);
 
-/** Convert from a buffer of the same context. Every policy is the same. @return the usual statuses */
+/** As mylib_vec3_copy_from(), converting from double on the way. */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
+    ferry_convert_policy policy);
+
+/** Convert from one buffer into another of the same context. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset,
     ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
+
+/* -- to float, by mylib_vec3_to_float(), which takes every value: every policy is the same -- */
+
+/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
+    ferry_convert_policy policy);
+
+/** As mylib_vec3_copy_to(), converting to float on the way. */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
+    ferry_convert_policy policy);
+
+/** Convert from one buffer into another of the same context. @return the usual statuses */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset,
+    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
 
 FERRY_END_DECLS
 

@@ -8,5 +8,6 @@
 
 void mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t count);
 void mylib_vec3_from_double(struct mylib_vec3 *target, const double *source, size_t count);
+void mylib_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count);
 
 #endif
