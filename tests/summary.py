@@ -65,10 +65,17 @@ def tell(record):
         print(f"    | {line}")
 
 
+def wall_seconds(records):
+    """From the first start to the last end: tests run side by side."""
+    ends = [record.get("starttime", 0) + record.get("duration", 0) for record in records]
+    return max(ends, default=0) - min((record.get("starttime", 0) for record in records), default=0)
+
+
 def main():
     stage, sums, *logs = sys.argv[1:]
     suites = collections.OrderedDict()
-    records = [record for log in logs for record in read(log)]
+    runs = [read(log) for log in logs]
+    records = [record for run in runs for record in run]
     for record in records:
         total = suites.setdefault(suite_of(record["name"]), [0, 0, 0])
         for i, n in enumerate(count(record)):
@@ -78,7 +85,7 @@ def main():
         failed = 1
     parts = [f"{name} {s[0]}" + (f" ({s[1]} FAILED)" if s[1] else "") + (f" ({s[2]} skipped)" if s[2] else "")
              for name, s in suites.items()]
-    seconds = sum(record.get("duration", 0) for record in records)
+    seconds = sum(wall_seconds(run) for run in runs)
     print(f"{stage + ': tests':<34} {'ok' if failed == 0 else 'FAILED'}  {seconds:4.0f} s  " + ", ".join(parts))
     if not records:
         print("    no test ran")

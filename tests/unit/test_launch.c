@@ -129,6 +129,25 @@ make_kernel(ferry_context *context, const char *name, ferry_host_body *body, voi
     return kernel;
 }
 
+static ferry_kernel *
+make_add(ferry_context *context)
+{
+    return make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+}
+
+static ferry_kernel *
+make_scale(ferry_context *context, int *runs)
+{
+    return make_kernel(context, "scale", scale_body, runs, scale_parameters, 2);
+}
+
+/* Of one array, used as `parameters` say. */
+static ferry_kernel *
+make_failing(ferry_context *context, const ferry_parameter *parameters)
+{
+    return make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+}
+
 static void
 assert_holds(ferry_buffer *buffer, float (*expected)(size_t i))
 {
@@ -176,7 +195,7 @@ test_vector_add_end_to_end(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(c, doubled);
@@ -199,7 +218,7 @@ test_a_chain_moves_nothing_between(void **state)
         int runs = 0;
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *scale = make_kernel(context, "scale", scale_body, &runs, scale_parameters, 2);
+        ferry_kernel *scale = make_scale(context, &runs);
         float two = 2, three = 3;
         ferry_argument first[] = {whole(a), ferry_element_value(&float_element, &two)};
         ferry_argument second[] = {whole(a), ferry_element_value(&float_element, &three)};
@@ -227,7 +246,7 @@ test_reading_does_not_dirty_and_writing_does(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_SYNCHRONIZED);
@@ -251,7 +270,7 @@ test_in_place_is_legal(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(a, doubled);
@@ -388,7 +407,7 @@ test_wrong_arguments_move_nothing(void **state)
         ferry_buffer *a = make_buffer(context, values, COUNT), *stranger = make_buffer(other, values, COUNT), *ints;
         OK(ferry_buffer_create(context, &int_element, COUNT, NULL, &ints));
         float two = 2;
-        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+        ferry_kernel *scale = make_scale(context, NULL);
         ferry_argument value = ferry_element_value(&float_element, &two);
         ferry_argument good[] = {whole(a), value, value};
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, and there is 1", good, 1);
@@ -426,7 +445,7 @@ test_open_scopes_refuse_a_launch(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+        ferry_kernel *scale = make_scale(context, NULL);
         float two = 2;
         ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
         ferry_scope scope;
@@ -472,7 +491,7 @@ test_what_a_failing_body_writes_is_lost(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+        ferry_kernel *kernel = make_failing(context, parameters);
         ferry_argument argument = ferry_buffer_argument(a, &float_element, 100, 50);
         OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
         ferry_stream *stream = ferry_context_stream(context, 1);
@@ -509,7 +528,7 @@ test_reading_at_once_sees_the_failure(void **state)
             if (pinned && strcmp(device, "host") == 0)
                 options.memory = FERRY_MEMORY_DEFAULT;
             OK(ferry_buffer_create_from(context, &float_element, values, COUNT, &options, &a));
-            ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+            ferry_kernel *kernel = make_failing(context, parameters);
             ferry_argument arguments[] = {whole(a), whole(b)};
             float got[COUNT];
             ferry_scope scope;
@@ -538,8 +557,8 @@ test_failures_travel_with_the_data(void **state)
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
-        ferry_kernel *solve = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *solve = make_failing(context, parameters);
+        ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
@@ -619,7 +638,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         ferry_context *context = open_context(late[d]);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
         ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *add = make_add(context);
         ferry_argument whole_a = whole(a);
         ferry_argument sum[] = {ferry_buffer_argument(b, &float_element, 0, 50), ferry_buffer_argument(b, &float_element, 0, 50),
                                 ferry_buffer_argument(a, &float_element, 200, 50)};
@@ -667,8 +686,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
         ferry_context *context = open_context(late[d]);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
-        ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
-        ferry_kernel *add = make_kernel(context, "add", add_body, NULL, add_parameters, 3);
+        ferry_kernel *scale = make_scale(context, NULL);
+        ferry_kernel *add = make_add(context);
         float two = 2;
         ferry_argument scaled[] = {whole(a), ferry_element_value(&float_element, &two)};
         ferry_argument sum[] = {whole(a), whole(b), whole(c)};
@@ -718,7 +737,7 @@ test_threads_launch_one_kernel(void **state)
 {
     (void)state;
     ferry_context *context = open_context("emulated");
-    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    ferry_kernel *scale = make_scale(context, NULL);
     struct launcher launchers[4];
     ferryi_thread threads[4];
     for (int i = 0; i < 4; i++) {
@@ -746,7 +765,7 @@ test_everything_may_go_before_the_body_runs(void **state)
         ferry_stream *stream;
         OK(ferry_stream_create(context, 1, &stream));
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *kernel = make_kernel(context, "solve", failing_body, NULL, parameters, 1);
+        ferry_kernel *kernel = make_failing(context, parameters);
         ferry_argument argument = whole(a);
         OK(ferry_kernel_launch(kernel, stream, ferry_grid_for(1, 0), &argument, 1));
         ferry_kernel_destroy(&kernel);
@@ -765,7 +784,7 @@ test_a_kernel_outlives_its_context(void **state)
 {
     (void)state;
     ferry_context *context = open_context("emulated");
-    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    ferry_kernel *scale = make_scale(context, NULL);
     ferry_context_destroy(&context);
     assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_INVALID_STATE);
     ferry_kernel_destroy(&scale);
@@ -780,7 +799,7 @@ test_whatever_call_fails(void **state)
         int runs = 0;
         ferry_context *context = open_context("fault");
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *scale = make_kernel(context, "scale", scale_body, &runs, scale_parameters, 2);
+        ferry_kernel *scale = make_scale(context, &runs);
         float two = 2;
         ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
         fault_arm(nth);
@@ -810,7 +829,7 @@ test_two_devices_run_one_kernel(void **state)
     (void)state;
     ferry_context *context = open_context("emulated:2");
     ferry_buffer *buffers[2];
-    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, scale_parameters, 2);
+    ferry_kernel *scale = make_scale(context, NULL);
     float two = 2, half = 0.5f;
     for (int place = 1; place <= 2; place++) {
         buffers[place - 1] = make_buffer(context, values, COUNT);
