@@ -39,6 +39,8 @@ struct report {
     bool cuda;         /* is one of the places a CUDA device? */
     bool cuda_tried;
     char why_no_cuda[512];
+    const char *kernel_cache; /* the folder of compiled kernels; NULL: none */
+    char kernel_cache_text[4096];
     bool cufile; /* is the library of GPUDirect Storage there? */
     char why_no_cufile[512];
     int place_count;
@@ -114,6 +116,17 @@ look_for_cufile(struct report *report)
     /* cppcheck-suppress resourceLeak */
 }
 
+static void
+look_for_kernel_cache(struct report *report)
+{
+    bool used = ferry_kernel_cache_path(report->kernel_cache_text, sizeof(report->kernel_cache_text)) == FERRY_OK;
+
+    if (used)
+        report->kernel_cache = report->kernel_cache_text;
+    else
+        snprintf(report->kernel_cache_text, sizeof(report->kernel_cache_text), "%s", ferry_last_error());
+}
+
 static ferry_status
 gather(ferry_context *context, struct report *report)
 {
@@ -176,6 +189,7 @@ print_text(FILE *file, const struct report *report)
     if (report->cuda_tried && !report->cuda)
         fprintf(file, "CUDA: none: %s\n", report->why_no_cuda);
     fprintf(file, "cuFile: %s%s\n", report->cufile ? "there, not used: files go through host memory" : "none: ", report->why_no_cufile);
+    fprintf(file, "Kernel cache: %s%s\n", report->kernel_cache ? "" : "none: ", report->kernel_cache_text);
     for (int place = 0; place < report->place_count; place++)
         print_place(file, place, &report->places[place], &report->memory[place]);
     fprintf(file, "\nferry info, version = %s, device places = %d, Result = PASS\n", ferry_version(),
@@ -233,6 +247,8 @@ write_json(FILE *file, const struct report *report)
     json_string(&json, "why_no_cuda", report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
     json_bool(&json, "cufile", report->cufile);
     json_string(&json, "why_no_cufile", report->cufile ? NULL : report->why_no_cufile);
+    json_string(&json, "kernel_cache", report->kernel_cache);
+    json_string(&json, "why_no_kernel_cache", report->kernel_cache ? NULL : report->kernel_cache_text);
     json_open(&json, "places", '[');
     for (int place = 0; place < report->place_count; place++)
         write_place(&json, place, &report->places[place], &report->memory[place]);
@@ -313,6 +329,7 @@ command_info(int argc, char **argv)
     FERRY_TRY(status, fail, ferry_context_create(&options, &context));
     FERRY_TRY(status, fail, gather(context, &report));
     look_for_cufile(&report);
+    look_for_kernel_cache(&report);
     result = write_report(&request, &report);
     ferry_context_destroy(&context);
     return result;

@@ -3,7 +3,8 @@
 
 usage: embed.py NAME INPUT("": nothing) OUTPUT [DEPFILE FOLDER...]
 
-With folders, INPUT is source text in which each #include "..." is replaced by what it names in the first folder that has it.
+With folders, INPUT is source text in which each #include "..." is replaced by what it names in the first folder that has it,
+and those of <...> are left out: such text stands alone.
 """
 
 import os
@@ -11,13 +12,14 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.M)
-COMMENT = re.compile(r"/\*.*?\*/\n?", re.S)
+SYSTEM_INCLUDE = re.compile(r"^#include <[^>]+>\n", re.M)
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
 def expand(path, folders, read_files):
     read_files.append(path)
     with open(path, encoding="utf-8") as file:
-        text = COMMENT.sub("", file.read())
+        text = SYSTEM_INCLUDE.sub("", COMMENT.sub("", file.read()))
 
     def replace(match):
         found = next(p for p in (os.path.join(folder, match[1]) for folder in folders) if os.path.exists(p))

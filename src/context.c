@@ -127,7 +127,8 @@ static ferry_status
 compile_conversion(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
     const char *const options[] = {"--fmad=false"};
-    struct ferryi_nvrtc_source source = {.name = name, .text = text, .options = options, .option_count = 1, .architecture = architecture};
+    struct ferryi_nvrtc_source source = {.name = name, .text = text, .options = options, .option_count = 1,
+                                          .architecture = architecture, .keep = true};
     struct ferryi_nvrtc_image image;
     ferry_status status = ferryi_nvrtc_compile(&source, log, &image);
     if (status == FERRY_OK) {

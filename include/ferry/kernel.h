@@ -84,7 +84,7 @@ FERRY_API void ferry_call_fail(const ferry_call *call, const char *message);
 /** What a kernel is made from. Everything is copied at creation, except that `user` and code pointers stay. */
 typedef struct ferry_kernel_source {
     const char *name;                  /**< the entry point; `extern "C" __global__` in the source */
-    const char *cuda_source;           /**< CUDA C++, or NULL; compiled with NVRTC for the device at the first launch there */
+    const char *cuda_source;           /**< CUDA C++, or NULL; compiled with NVRTC for the device, and kept on disk */
     const void *image;                 /**< PTX (with its NUL), cubin or fatbin, or NULL; goes before cuda_source */
     size_t image_bytes;
     const char *const *options;        /**< of the compiler, such as "-use_fast_math" */
@@ -99,6 +99,10 @@ typedef struct ferry_kernel_source {
 /**
  * Describe a kernel. Where the context has a CUDA device and there is source, it is compiled now. The declaration of
  * each struct element in the signature is put before the source. The caller owns `*out`.
+ *
+ * What was compiled is kept on disk, see ferry_kernel_cache_path(), and found there by later calls of this and other
+ * processes with the same source, options, architecture and compiler. A source that includes files, and options that name
+ * files, are compiled each time. An entry that is damaged is removed, and the source compiled; nothing that is wrong with the cache fails the call.
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (no name, no body of any kind, a malformed element); FERRY_ERROR_COMPILE with the
  *         compiler's log; FERRY_ERROR_UNSUPPORTED (source, a CUDA device, and no NVRTC to load); FERRY_ERROR_OUT_OF_MEMORY;
@@ -126,12 +130,26 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
 FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
 
 /**
- * Compile CUDA source to PTX without a device, to check it: what ferry_kernel_create() does before loading.
+ * Compile CUDA source to PTX without a device, to check it: what ferry_kernel_create() does before loading. It is compiled each time, and not kept.
  * @param architecture compute capability, 10 * major + minor; 0: 75
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the log; FERRY_ERROR_UNSUPPORTED (no NVRTC); FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any. Blocks while compiling.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source, int architecture);
+
+/**
+ * Tell the folder in which compiled kernels and conversions are kept: FERRY_CACHE_DIR, an absolute path (empty: none), else
+ * ferry/ in XDG_CACHE_HOME, else .cache/ferry/ in HOME. It is made when the first one is kept, for this user alone, and may be removed
+ * at any time. It holds at most 256 MiB. A folder that is a link, another user's, or writable by others is not used; nor is any
+ * in a set-uid program. The environment is read by each call.
+ *
+ * @param out       takes the path with its NUL
+ * @param out_bytes its room; 4096 is always enough
+ * @return FERRY_OK, also when the folder is not there yet; FERRY_ERROR_UNSUPPORTED (nothing is kept, and why); FERRY_ERROR_OUT_OF_RANGE (too little
+ *         room); FERRY_ERROR_INVALID_ARGUMENT.
+ * Threads: any. Looks at the file system; touches no device.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_cache_path(char *out, size_t out_bytes);
 
 FERRY_END_DECLS
 

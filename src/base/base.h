@@ -141,6 +141,8 @@ void ferryi_fence_all(void);
 /* NULL when absent; the reason is then in `reason` (may be NULL). Never closed: drivers do not survive it. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
+/* Tells the library that holds an address of code from its successors: the size of its file, and when that was written. Zeros: it cannot be told. */
+void ferryi_library_mark(const void *address, uint64_t out[3]);
 /* "function+0x12 (library)" of an address of code, so far as the loader knows them. */
 void ferryi_address_describe(const void *address, char *text, size_t text_bytes);
 

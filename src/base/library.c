@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 void *
 ferryi_library_open(const char *name, char *reason, size_t reason_bytes)
@@ -19,6 +20,18 @@ void *
 ferryi_library_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
+}
+
+void
+ferryi_library_mark(const void *address, uint64_t out[3])
+{
+    Dl_info info;
+    struct stat file = {0};
+    if (dladdr(address, &info) == 0 || stat(info.dli_fname, &file) != 0)
+        file = (struct stat){0};
+    out[0] = (uint64_t)file.st_size;
+    out[1] = (uint64_t)file.st_mtim.tv_sec;
+    out[2] = (uint64_t)file.st_mtim.tv_nsec;
 }
 
 void

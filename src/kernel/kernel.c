@@ -115,7 +115,8 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
     if (!binary) {
         struct ferryi_nvrtc_source source = {.name = kernel->name, .text = kernel->text,
                                              .options = (const char *const *)kernel->options,
-                                             .option_count = kernel->option_count, .architecture = architecture};
+                                             .option_count = kernel->option_count, .architecture = architecture,
+                                             .keep = true};
         struct ferryi_nvrtc_image image;
         ferry_status status = ferryi_nvrtc_compile(&source, &kernel->context->log, &image);
         if (status != FERRY_OK)

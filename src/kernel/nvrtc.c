@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/fork.h"
+#include "src/kernel/disk_cache.h"
 
 /* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist since NVRTC 11.2. */
 typedef int nvrtc_result;
@@ -34,6 +35,7 @@ typedef struct nvrtc_program_data *nvrtc_program;
 struct nvrtc {
     char *wanted; /* FERRY_NVRTC_LIBRARY at that time; NULL: by its usual names */
     int version;  /* 10 * major + minor */
+    uint64_t mark[3]; /* of its file: updates do not always change the version */
     int *architectures, architecture_count; /* ascending */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
@@ -129,6 +131,7 @@ load(const char *wanted, struct nvrtc **out)
     status = learn_architectures(nvrtc);
     if (status != FERRY_OK)
         goto fail;
+    ferryi_library_mark(ferryi_library_symbol(library, "nvrtcCompileProgram"), nvrtc->mark);
     *out = nvrtc;
     return FERRY_OK;
 
@@ -183,10 +186,13 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows below. */
+/* The option: `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows below; "" when the user chose. */
 static ferry_status
 choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text, size_t text_bytes)
 {
+    *text = 0;
+    if (user_chose_architecture(source))
+        return FERRY_OK;
     int best = 0;
     for (int i = 0; i < nvrtc->architecture_count; i++)
         if (nvrtc->architectures[i] <= source->architecture)
@@ -240,8 +246,9 @@ compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result re
     char *text = program_log(nvrtc, program);
     tell_log(log, source->name, text);
     ferry_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name, architecture,
-                nvrtc->nvrtcGetErrorString(result), text ? ":\n" : "", text ? text : "");
+    ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name,
+                *architecture ? architecture : "the architecture of its options", nvrtc->nvrtcGetErrorString(result),
+                text ? ":\n" : "", text ? text : "");
     free(text);
     return status;
 }
@@ -278,29 +285,107 @@ take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name, s
 }
 
 static ferry_status
-run_compiler(const struct nvrtc *nvrtc, nvrtc_program program, const struct ferryi_nvrtc_source *source,
+run_compiler(const struct nvrtc *nvrtc, nvrtc_program program, const struct ferryi_nvrtc_source *source, const char *architecture,
              const struct ferryi_log *log)
 {
-    char architecture[48] = "the architecture of its options";
     const char **options = calloc(source->option_count + 1, sizeof(*options));
     if (!options)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compile kernel \"%s\": no memory for %zu options", source->name,
                            source->option_count);
     size_t count = 0;
-    ferry_status status = FERRY_OK;
-    if (!user_chose_architecture(source)) {
-        status = choose_architecture(nvrtc, source, architecture, sizeof(architecture));
+    if (*architecture)
         options[count++] = architecture;
-    }
     for (size_t i = 0; i < source->option_count; i++)
         options[count++] = source->options[i];
-    if (status == FERRY_OK) {
-        nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
-        if (result != NVRTC_SUCCESS)
-            status = compile_failed(nvrtc, program, result, architecture, source, log);
-    }
+    nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
+    ferry_status status =
+        result == NVRTC_SUCCESS ? FERRY_OK : compile_failed(nvrtc, program, result, architecture, source, log);
     free(options);
     return status;
+}
+
+static ferry_status
+compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, const char *architecture, const struct ferryi_log *log,
+        struct ferryi_nvrtc_image *out)
+{
+    char file[128];
+    snprintf(file, sizeof(file), "%s.cu", source->name);
+    nvrtc_program program = NULL;
+    nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, source->text, file, 0, NULL, NULL);
+    if (result != NVRTC_SUCCESS)
+        return call_failed(nvrtc, source->name, "nvrtcCreateProgram", result);
+    ferry_status status = run_compiler(nvrtc, program, source, architecture, log);
+    if (status == FERRY_OK) {
+        char *warnings = program_log(nvrtc, program);
+        tell_log(log, source->name, warnings);
+        free(warnings);
+        status = take_image(nvrtc, program, source->name, out);
+    }
+    nvrtc->nvrtcDestroyProgram(&program);
+    return status;
+}
+
+/* -- keeping --------------------------------------------------------------------------------------- */
+
+/* Whether a text has the word, as a compiler sees it: a backslash at the end of a line joins it with the next one. */
+static bool
+has_word(const char *text, const char *word)
+{
+    for (; *text; text++) {
+        const char *at = text, *letter = word;
+        while (*letter && *at == *letter) {
+            at++;
+            letter++;
+            while (*at == '\\' && (at[1] == '\n' || (at[1] == '\r' && at[2] == '\n')))
+                at += at[1] == '\n' ? 2 : 3;
+        }
+        if (!*letter)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Whether nothing but the description determines the code. Directives that read files are found by their names, anywhere in the text: a
+ * comment that has one only costs a compilation. Options that read or write files are those of headers, precompiled ones among them, and of
+ * time traces; those for debuggers and profilers put the working folder into the code.
+ */
+static bool
+is_determined(const struct ferryi_nvrtc_source *source)
+{
+    static const char *const words[] = {"include", "embed", "pch", "trace", "debug", "-G", "lineinfo", "line-info"};
+    if (has_word(source->text, "include") || has_word(source->text, "embed"))
+        return false;
+    for (size_t i = 0; i < source->option_count; i++)
+        for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
+            if (strstr(source->options[i], words[word]))
+                return false;
+    /* By these the environment may add options. */
+    return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
+}
+
+static void
+add_text(struct ferryi_sha256 *state, const char *text)
+{
+    ferryi_sha256_add_piece(state, text, strlen(text));
+}
+
+static struct ferryi_disk_cache_key
+make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, const char *architecture)
+{
+    struct ferryi_disk_cache_key key;
+    struct ferryi_sha256 state;
+    ferryi_disk_cache_key_begin(&state);
+    ferryi_sha256_add_piece(&state, &nvrtc->version, sizeof(nvrtc->version));
+    ferryi_sha256_add_piece(&state, nvrtc->mark, sizeof(nvrtc->mark));
+    add_text(&state, architecture);
+    for (size_t i = 0; i < source->option_count; i++)
+        add_text(&state, source->options[i]);
+    /* It names the file in messages of the code. */
+    add_text(&state, source->name);
+    add_text(&state, source->text);
+    ferryi_sha256_end(&state, key.bytes);
+    return key;
 }
 
 ferry_status
@@ -310,19 +395,17 @@ ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferr
     ferry_status status = get_nvrtc(&nvrtc);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "compile kernel \"%s\"", source->name);
-    char file[128];
-    snprintf(file, sizeof(file), "%s.cu", source->name);
-    nvrtc_program program = NULL;
-    nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, source->text, file, 0, NULL, NULL);
-    if (result != NVRTC_SUCCESS)
-        return call_failed(nvrtc, source->name, "nvrtcCreateProgram", result);
-    status = run_compiler(nvrtc, program, source, log);
-    if (status == FERRY_OK) {
-        char *warnings = program_log(nvrtc, program);
-        tell_log(log, source->name, warnings);
-        free(warnings);
-        status = take_image(nvrtc, program, source->name, out);
-    }
-    nvrtc->nvrtcDestroyProgram(&program);
+    char architecture[48];
+    status = choose_architecture(nvrtc, source, architecture, sizeof(architecture));
+    if (status != FERRY_OK)
+        return status;
+    if (!source->keep || !is_determined(source))
+        return compile(nvrtc, source, architecture, log, out);
+    struct ferryi_disk_cache_key key = make_key(nvrtc, source, architecture);
+    if (ferryi_disk_cache_find(&key, source->name, log, &out->bytes, &out->size))
+        return FERRY_OK;
+    status = compile(nvrtc, source, architecture, log, out);
+    if (status == FERRY_OK)
+        ferryi_disk_cache_keep(&key, source->name, log, out->bytes, out->size);
     return status;
 }

@@ -16,6 +16,7 @@ struct ferryi_nvrtc_source {
     size_t option_count;
     int architecture; /* 10 * major + minor */
     bool portable;    /* PTX is wanted even where NVRTC could make code for the architecture itself */
+    bool keep;        /* take it from the disk cache when it is there, and put it there: disk_cache.h */
 };
 
 /* What came out: a cubin, or PTX with its NUL. The caller frees `bytes`. */
@@ -25,7 +26,9 @@ struct ferryi_nvrtc_image {
 };
 
 /*
- * Compile for an architecture; for one that is newer than this NVRTC knows, PTX that the driver translates.
+ * Compile for an architecture; for one that is newer than this NVRTC knows, PTX that the driver translates. The compiler's warnings go to `log`,
+ * but not again with code that is found in the cache. What other files determine as well is never kept: a source that includes, options that
+ * name files.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the sentence (and in `log`, line by line); FERRY_ERROR_UNSUPPORTED (no
  *         NVRTC, an architecture that it dropped); FERRY_ERROR_OUT_OF_MEMORY.
  */

@@ -18,7 +18,7 @@ from tap import Tap  # noqa: E402
 
 ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that is surely not there
 INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "cufile", "why_no_cufile",
-                "places"}
+                "kernel_cache", "why_no_kernel_cache", "places"}
 PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "capability_bits",
                  "capabilities", "memory"}
 
@@ -27,11 +27,13 @@ class Command:
     def __init__(self, path):
         self.path = path
 
-    def __call__(self, *arguments, device=None, libraries=None):
+    def __call__(self, *arguments, device=None, libraries=None, cache=None):
         environment = {k: v for k, v in os.environ.items() if k != "FERRY_DEVICE"}
         environment["FERRY_CUDA_LIBRARY"] = ABSENT
         if device is not None:
             environment["FERRY_DEVICE"] = device
+        if cache is not None:
+            environment["FERRY_CACHE_DIR"] = cache
         if libraries is not None:
             environment["LD_LIBRARY_PATH"] = f"{libraries}:{environment.get('LD_LIBRARY_PATH', '')}"
         return subprocess.run([self.path, *arguments], env=environment, capture_output=True, text=True, check=False)
@@ -138,6 +140,24 @@ def check_cufile(tap, ferry, fakecufile):
             (info["cufile"] is False and folder in info["why_no_cufile"], str(info)), ("\ncuFile: none: " in text, text)))
 
 
+def check_kernel_cache(tap, ferry):
+    """Named, without being made; or why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kernels")
+        info = json.loads(ferry("info", "-j", "-d", "host", cache=path).stdout)
+        text = ferry("info", "-d", "host", cache=path).stdout
+        tap.case("info with a kernel cache", expect(
+            (info["kernel_cache"] == path and info["why_no_kernel_cache"] is None, str(info)),
+            (f"\nKernel cache: {path}\n" in text, text), (not os.path.exists(path), "it was made")))
+        pathlib.Path(path).mkdir()
+        os.chmod(path, 0o777)
+        info = json.loads(ferry("info", "-j", "-d", "host", cache=path).stdout)
+        text = ferry("info", "-d", "host", cache=path).stdout
+        tap.case("info with a kernel cache that others could write", expect(
+            (info["kernel_cache"] is None and "others may write" in info["why_no_kernel_cache"], str(info)),
+            ("\nKernel cache: none: " in text, text)))
+
+
 def main():
     ferry, version = Command(sys.argv[1]), sys.argv[2]
     tap = Tap()
@@ -147,6 +167,7 @@ def main():
     check_json(tap, ferry, version, [], "emulated:2", ["host", "emulated", "emulated"])
     check_text(tap, ferry)
     check_output(tap, ferry)
+    check_kernel_cache(tap, ferry)
     check_cufile(tap, ferry, pathlib.Path(sys.argv[3]).resolve())
     return tap.end()
 

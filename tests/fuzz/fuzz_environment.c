@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment variables of hostile parents: FERRY_DEVICE, FERRY_ALLOCATION_LOG, FERRY_CUDA_LIBRARY, FERRY_NVRTC_LIBRARY, one a line. */
+/* Environment variables of hostile parents: those that `names` lists, one a line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,14 @@
 
 #include "tests/fuzz/fuzz.h"
 
-enum { VARIABLES = 4, LINE_MAX_BYTES = 6000 };
+enum { VARIABLES = 5, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
 /* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist, or of no file at all. */
 static void
 set_line(int which, const char *text)
 {
-    static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY"};
+    static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY",
+                                            "FERRY_CACHE_DIR"};
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s", which == 0 ? "" : "/nonexistent/ferry/", text);
     if (*text)
@@ -61,5 +62,9 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     ferry_context_destroy(&context);
     ferry_kernel_source source = {.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"};
     (void)!ferry_kernel_check(&source, 0);
+    char path[PATH_BYTES];
+    status = ferry_kernel_cache_path(path, sizeof(path));
+    if (status == FERRY_OK ? *path != '/' : strlen(ferry_last_error()) < 10)
+        abort();
     return 0;
 }

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/kernel/disk_cache.h"
+
+#include <ferry/kernel.h>
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/private_folder.h"
+
+/* Changes with the format of entries, so that no version finds what it cannot read. */
+#define FORMAT "FERRYKC1"
+
+#define IMAGE_BYTES_MAX ((size_t)64 << 20)
+#define CACHE_BYTES_MAX ((uint64_t)256 << 20)
+enum { CACHE_ENTRIES_MAX = 4096 };
+
+/* The code follows. */
+struct header {
+    char format[8];
+    unsigned char key[FERRYI_SHA256_BYTES];
+    unsigned char hash[FERRYI_SHA256_BYTES]; /* of the key and the code */
+    uint64_t image_bytes;
+};
+
+static_assert(sizeof(struct header) == 80, "the header has no holes");
+
+/* -- the folder ------------------------------------------------------------------------------------ */
+
+static const char *
+folder_variable(const char *name)
+{
+    const char *value = ferryi_getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static ferry_status
+find_path(char path[PATH_MAX])
+{
+    const char *own = ferryi_getenv("FERRY_CACHE_DIR"), *base = own, *below = "";
+    if (own && !*own)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "FERRY_CACHE_DIR is empty, which turns it off");
+    if (!own) {
+        base = folder_variable("XDG_CACHE_HOME");
+        below = "/ferry";
+        /* Its specification has relative ones ignored. */
+        if (!base || *base != '/') {
+            base = folder_variable("HOME");
+            below = "/.cache/ferry";
+        }
+    }
+    if (!base)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "none of FERRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+    if (*base != '/')
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s is no absolute path", base);
+    if ((size_t)snprintf(path, PATH_MAX, "%s%s", base, below) >= PATH_MAX)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its path is longer than %d bytes", PATH_MAX - 1);
+    return FERRY_OK;
+}
+
+static ferry_status
+open_folder(bool make, int *out)
+{
+    char path[PATH_MAX];
+    *out = -1;
+    ferry_status status = find_path(path);
+    return status == FERRY_OK ? ferryi_private_folder_open(path, make, out) : status;
+}
+
+/* -- entries --------------------------------------------------------------------------------------- */
+
+enum { NAME_BYTES = 2 * FERRYI_SHA256_BYTES + 1 };
+
+static void
+make_name(const struct ferryi_disk_cache_key *key, char name[NAME_BYTES])
+{
+    for (int i = 0; i < FERRYI_SHA256_BYTES; i++)
+        snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
+}
+
+/* An entry, or one that is being written or was left so. */
+static bool
+is_ours(const char *name)
+{
+    size_t digits = strspn(name, "0123456789abcdef");
+    return digits == NAME_BYTES - 1 && (name[digits] == 0 || name[digits] == '.');
+}
+
+static void
+hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t size, unsigned char out[FERRYI_SHA256_BYTES])
+{
+    struct ferryi_sha256 state;
+    ferryi_sha256_begin(&state);
+    ferryi_sha256_add_piece(&state, key->bytes, sizeof(key->bytes));
+    ferryi_sha256_add_piece(&state, image, size);
+    ferryi_sha256_end(&state, out);
+}
+
+/* What the header says is believed only where it agrees with the file and the key. */
+static ferry_status
+check_header(const struct header *header, const struct ferryi_file *file, const struct ferryi_disk_cache_key *key)
+{
+    const char *fault = NULL;
+    if (memcmp(header->format, FORMAT, sizeof(header->format)) != 0)
+        fault = "it is no entry of the cache";
+    else if (memcmp(header->key, key->bytes, sizeof(header->key)) != 0)
+        fault = "it holds the code of another source";
+    else if (header->image_bytes != file->bytes - sizeof(*header))
+        fault = "it announces another size than it has";
+    return fault ? ferryi_fail(FERRY_ERROR_IO, "%s", fault) : FERRY_OK;
+}
+
+static ferry_status
+read_entry(struct ferryi_file *file, const struct ferryi_disk_cache_key *key, void **out_bytes, size_t *out_size)
+{
+    struct header header;
+    unsigned char hash[FERRYI_SHA256_BYTES];
+    size_t done;
+    if (file->bytes <= sizeof(header) || file->bytes - sizeof(header) > IMAGE_BYTES_MAX)
+        return ferryi_fail(FERRY_ERROR_IO, "it has %llu bytes", (unsigned long long)file->bytes);
+    ferry_status status = ferryi_file_read(file, 0, &header, sizeof(header), &done);
+    if (status == FERRY_OK)
+        status = check_header(&header, file, key);
+    if (status != FERRY_OK)
+        return status;
+    size_t size = (size_t)header.image_bytes;
+    char *image = malloc(size + 1);
+    if (!image)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code", size);
+    image[size] = 0;
+    status = ferryi_file_read(file, sizeof(header), image, size, &done);
+    if (status == FERRY_OK) {
+        hash_entry(key, image, size, hash);
+        if (memcmp(hash, header.hash, sizeof(hash)) != 0)
+            status = ferryi_fail(FERRY_ERROR_IO, "its content is not what was kept");
+    }
+    if (status != FERRY_OK) {
+        free(image);
+        return status;
+    }
+    *out_bytes = image;
+    *out_size = size;
+    return FERRY_OK;
+}
+
+static ferry_status
+write_entry(int folder, const struct ferryi_disk_cache_key *key, const void *image, size_t size)
+{
+    char name[NAME_BYTES];
+    struct header header = {.image_bytes = size};
+    char *entry = malloc(sizeof(header) + size);
+    if (!entry)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(header) + size);
+    memcpy(header.format, FORMAT, sizeof(header.format));
+    memcpy(header.key, key->bytes, sizeof(header.key));
+    hash_entry(key, image, size, header.hash);
+    memcpy(entry, &header, sizeof(header));
+    memcpy(entry + sizeof(header), image, size);
+    make_name(key, name);
+    ferry_status status = ferryi_private_folder_put(folder, name, entry, sizeof(header) + size);
+    free(entry);
+    return status;
+}
+
+/* -- finding and keeping --------------------------------------------------------------------------- */
+
+void
+ferryi_disk_cache_key_begin(struct ferryi_sha256 *state)
+{
+    ferryi_sha256_begin(state);
+    ferryi_sha256_add_piece(state, FORMAT, strlen(FORMAT));
+}
+
+static void
+tell(const struct ferryi_log *log, ferry_log_level level, const char *name, const char *what)
+{
+    ferryi_log(log, level, "compile kernel \"%s\": %s: %s", name, what, ferry_last_error());
+}
+
+/* In an open folder. An entry that cannot be read for another reason than its content stays, and is replaced when the code is kept. */
+static bool
+take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, void **out_bytes,
+           size_t *out_size)
+{
+    char file_name[NAME_BYTES];
+    struct ferryi_file file;
+    make_name(key, file_name);
+    ferry_status status = ferryi_private_folder_find(folder, file_name, &file);
+    if (status != FERRY_OK) {
+        tell(log, FERRY_LOG_WARNING, name, "its entry in the cache is not used");
+        return false;
+    }
+    if (file.fd < 0)
+        return false;
+    status = read_entry(&file, key, out_bytes, out_size);
+    if (status == FERRY_OK) {
+        ferryi_private_folder_touch(&file);
+    } else if (status == FERRY_ERROR_OUT_OF_MEMORY) {
+        tell(log, FERRY_LOG_DEBUG, name, "its entry in the cache is not used");
+    } else {
+        ferryi_private_folder_remove(folder, file_name);
+        tell(log, FERRY_LOG_WARNING, name, "its entry in the cache is damaged, and removed");
+    }
+    (void)ferryi_file_close(&file);
+    return status == FERRY_OK;
+}
+
+bool
+ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, void **out_bytes,
+                       size_t *out_size)
+{
+    int folder;
+    if (open_folder(false, &folder) != FERRY_OK)
+        tell(log, FERRY_LOG_DEBUG, name, "there is no cache");
+    if (folder < 0)
+        return false;
+    bool found = take_entry(folder, key, name, log, out_bytes, out_size);
+    ferryi_private_folder_close(folder);
+    if (found)
+        ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": its code was found in the cache", name);
+    return found;
+}
+
+void
+ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, const void *bytes,
+                       size_t size)
+{
+    int folder;
+    if (size == 0 || size > IMAGE_BYTES_MAX)
+        return;
+    ferry_status status = open_folder(true, &folder);
+    if (status == FERRY_OK)
+        status = write_entry(folder, key, bytes, size);
+    if (status == FERRY_OK)
+        status = ferryi_private_folder_trim(folder, is_ours, CACHE_BYTES_MAX, CACHE_ENTRIES_MAX);
+    if (status != FERRY_OK)
+        tell(log, FERRY_LOG_DEBUG, name, "its code is not kept in the cache");
+    ferryi_private_folder_close(folder);
+}
+
+/* -- public ---------------------------------------------------------------------------------------- */
+
+ferry_status
+ferry_kernel_cache_path(char *out, size_t out_bytes)
+{
+    char path[PATH_MAX];
+    int folder;
+    if (!out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for the cache of kernels: out is NULL");
+    if (find_path(path) != FERRY_OK || ferryi_private_folder_open(path, false, &folder) != FERRY_OK)
+        return ferryi_fail_in(FERRY_ERROR_UNSUPPORTED, "ask for the cache of kernels");
+    ferryi_private_folder_close(folder);
+    if (strlen(path) >= out_bytes)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "ask for the cache of kernels: its path has %zu bytes, and there is room for %zu",
+                           strlen(path) + 1, out_bytes);
+    memcpy(out, path, strlen(path) + 1);
+    return FERRY_OK;
+}

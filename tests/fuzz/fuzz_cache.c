@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files in the cache of compiled kernels. The first byte says what is put right before the file is looked at, so that more than the first
+ * check is reached: 1 format, 2 key, 4 size, 8 hash. What is found is what the file holds, and only where everything is right.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/kernel/disk_cache.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/folder.h"
+
+enum { FORMAT_AT = 0, KEY_AT = 8, HASH_AT = 40, SIZE_AT = 72, HEADER_BYTES = 80, FILE_BYTES_MAX = 65536 };
+
+static const struct ferryi_disk_cache_key key = {"the key of every file of these.."};
+static char root[FOLDER_PATH_BYTES], path[3 * FOLDER_PATH_BYTES];
+
+static void
+clean_up(void)
+{
+    folder_remove(root);
+}
+
+/* Where the entry lies is learned by keeping one. */
+static void
+start(void)
+{
+    char name[FOLDER_PATH_BYTES];
+    folder_make(root);
+    atexit(clean_up);
+    snprintf(path, sizeof(path), "%s/cache", root);
+    setenv("FERRY_CACHE_DIR", path, 1);
+    ferryi_disk_cache_keep(&key, "k", NULL, "code", 4);
+    folder_only_file(path, name);
+    snprintf(path, sizeof(path), "%s/cache/%s", root, name);
+}
+
+static void
+hash_entry(const unsigned char *file, size_t count, unsigned char *out)
+{
+    struct ferryi_sha256 state;
+    ferryi_sha256_begin(&state);
+    ferryi_sha256_add_piece(&state, key.bytes, sizeof(key.bytes));
+    ferryi_sha256_add_piece(&state, file + HEADER_BYTES, count - HEADER_BYTES);
+    ferryi_sha256_end(&state, out);
+}
+
+/* Put right what `what` says; tell whether all of it is right then. */
+static int
+repair(unsigned char *file, size_t count, unsigned what)
+{
+    unsigned char right[HEADER_BYTES];
+    uint64_t size = count - HEADER_BYTES;
+    memcpy(right + FORMAT_AT, "FERRYKC1", KEY_AT - FORMAT_AT);
+    memcpy(right + KEY_AT, key.bytes, HASH_AT - KEY_AT);
+    memcpy(right + SIZE_AT, &size, HEADER_BYTES - SIZE_AT);
+    hash_entry(file, count, right + HASH_AT);
+    static const size_t parts[4][2] = {{FORMAT_AT, KEY_AT}, {KEY_AT, HASH_AT}, {SIZE_AT, HEADER_BYTES}, {HASH_AT, SIZE_AT}};
+    for (int i = 0; i < 4; i++)
+        if (what >> i & 1)
+            memcpy(file + parts[i][0], right + parts[i][0], parts[i][1] - parts[i][0]);
+    return size > 0 && memcmp(file, right, HEADER_BYTES) == 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    static unsigned char file[FILE_BYTES_MAX];
+    void *found = NULL;
+    size_t size = 0;
+    if (!*root)
+        start();
+    if (count == 0)
+        return 0;
+    size_t length = count - 1 < FILE_BYTES_MAX ? count - 1 : FILE_BYTES_MAX;
+    memcpy(file, bytes + 1, length);
+    int right = length >= HEADER_BYTES && repair(file, length, bytes[0]);
+    folder_write_file(path, file, length);
+    if (ferryi_disk_cache_find(&key, "k", NULL, &found, &size) != right)
+        abort();
+    if (right && (size != length - HEADER_BYTES || memcmp(found, file + HEADER_BYTES, size) != 0))
+        abort();
+    /* A wrong one is gone. */
+    if ((access(path, F_OK) == 0) != right)
+        abort();
+    free(found);
+    return 0;
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+/* Entries of the disk cache: found as they were kept or not at all, whatever became of their files. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <ferry/kernel.h>
+
+#include "src/kernel/disk_cache.h"
+#include "tests/support/folder.h"
+#include "tests/support/short_memory.h"
+
+enum { NOBODY = 65534, HEADER_BYTES = 80, SIZE_AT = 72, IMAGE_BYTES = 300, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
+
+static char root[FOLDER_PATH_BYTES], cache[2 * FOLDER_PATH_BYTES];
+static unsigned char image[IMAGE_BYTES];
+static int open_files;
+static int64_t live;
+static const struct ferryi_disk_cache_key key = {"the key of the entry of the test"};
+
+static struct {
+    int warnings, others;
+    char text[512]; /* the last warning, or else the last message */
+} said;
+
+static void
+note(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    if (level == FERRY_LOG_WARNING || said.warnings == 0)
+        snprintf(said.text, sizeof(said.text), "%s", message);
+    said.warnings += level == FERRY_LOG_WARNING;
+    said.others += level != FERRY_LOG_WARNING;
+}
+
+static const struct ferryi_log notes = {note, NULL};
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    folder_make(root);
+    open_files = folder_count("/proc/self/fd");
+    /* The thread's sentence is made with its first failure, and kept. */
+    (void)ferryi_fail(FERRY_ERROR_IO, "set up");
+    live = short_memory_live();
+    snprintf(cache, sizeof(cache), "%s/cache", root);
+    setenv("FERRY_CACHE_DIR", cache, 1);
+    for (int i = 0; i < IMAGE_BYTES; i++)
+        image[i] = (unsigned char)(i * 7 + 3);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    folder_remove(root);
+    /* Nothing stays open, and no memory is left. */
+    return folder_count("/proc/self/fd") == open_files && short_memory_live() == live ? 0 : -1;
+}
+
+static void
+keep(void)
+{
+    ferryi_disk_cache_keep(&key, "k", &notes, image, IMAGE_BYTES);
+}
+
+/* Whether the entry is found; then it is the image, to the last byte. */
+static bool
+find(void)
+{
+    void *bytes;
+    size_t size;
+    memset(&said, 0, sizeof(said));
+    if (!ferryi_disk_cache_find(&key, "k", &notes, &bytes, &size))
+        return false;
+    assert_int_equal(size, IMAGE_BYTES);
+    assert_memory_equal(bytes, image, IMAGE_BYTES);
+    assert_int_equal(((char *)bytes)[size], 0);
+    free(bytes);
+    return true;
+}
+
+static void
+assert_warned(const char *part)
+{
+    assert_int_equal(said.warnings, 1);
+    if (!strstr(said.text, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, said.text);
+}
+
+static const char *
+entry_path(void)
+{
+    static char path[PATH_BYTES];
+    char name[FOLDER_PATH_BYTES];
+    folder_only_file(cache, name);
+    snprintf(path, sizeof(path), "%s/%s", cache, name);
+    return path;
+}
+
+/* -- as it should be ------------------------------------------------------------------------------- */
+
+static void
+test_what_was_kept_is_found(void **state)
+{
+    (void)state;
+    struct stat info;
+    struct ferryi_disk_cache_key other = key;
+    void *bytes;
+    size_t size;
+    assert_false(find());
+    assert_int_equal(folder_count(root), 0);
+    keep();
+    assert_true(find());
+    assert_int_equal(said.warnings, 0);
+    assert_non_null(strstr(said.text, "\"k\": its code was found"));
+    assert_int_equal(stat(cache, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0700);
+    assert_int_equal(stat(entry_path(), &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600);
+    other.bytes[31] ^= 1;
+    assert_false(ferryi_disk_cache_find(&other, "k", NULL, &bytes, &size));
+    keep();
+    assert_true(find());
+    /* Use is written down. */
+    struct timespec past[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    assert_int_equal(utimensat(AT_FDCWD, entry_path(), past, 0), 0);
+    assert_true(find());
+    assert_int_equal(stat(entry_path(), &info), 0);
+    assert_true(info.st_mtim.tv_sec > 1000000);
+}
+
+static void
+test_what_is_too_large_is_not_kept(void **state)
+{
+    (void)state;
+    size_t bytes = ((size_t)64 << 20) + 1;
+    char *large = calloc(1, bytes);
+    assert_non_null(large);
+    ferryi_disk_cache_keep(&key, "k", &notes, large, bytes);
+    ferryi_disk_cache_keep(&key, "k", &notes, large, 0);
+    assert_int_equal(folder_count(root), 0);
+    free(large);
+}
+
+/* More entries than the cache may have: what was used longest ago goes, others' files stay. */
+static void
+test_entries_are_bounded(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    keep();
+    const char *entry = entry_path();
+    for (int i = 0; i < 4096; i++) {
+        struct timespec past[2] = {{.tv_sec = 1000000 + i}, {.tv_sec = 1000000 + i}};
+        snprintf(path, sizeof(path), "%s/%064x", cache, i);
+        folder_write_file(path, "", 0);
+        assert_int_equal(utimensat(AT_FDCWD, path, past, 0), 0);
+    }
+    snprintf(path, sizeof(path), "%s/notes.txt", cache);
+    folder_write_file(path, "", 0);
+    keep();
+    assert_int_equal(folder_count(cache), 4097);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(access(entry, F_OK), 0);
+    snprintf(path, sizeof(path), "%s/%064x", cache, 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+    /* And more bytes: a file that has room for them all goes first when it is the oldest. */
+    snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
+    folder_write_file(path, "", 0);
+    assert_int_equal(truncate(path, (off_t)256 << 20), 0);
+    struct timespec past[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, path, past, 0), 0);
+    keep();
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_true(find());
+}
+
+/* -- tampered with --------------------------------------------------------------------------------- */
+
+/* The file has these bytes: nothing is found, it is said and removed, and what is kept then is found. */
+static void
+assert_refused(const char *path, const void *bytes, size_t count, const char *why)
+{
+    folder_write_file(path, bytes, count);
+    assert_false(find());
+    assert_warned("damaged, and removed");
+    assert_warned(why);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void
+test_any_flipped_byte_is_found_out(void **state)
+{
+    (void)state;
+    size_t count;
+    keep();
+    const char *path = entry_path();
+    unsigned char *bytes = folder_read_file(path, &count);
+    assert_int_equal(count, HEADER_BYTES + IMAGE_BYTES);
+    for (size_t i = 0; i < count; i++)
+        for (unsigned bit = 1; bit < 256; bit *= i < HEADER_BYTES ? 2 : 16) {
+            bytes[i] ^= (unsigned char)bit;
+            assert_refused(path, bytes, count, "");
+            bytes[i] ^= (unsigned char)bit;
+        }
+    folder_write_file(path, bytes, count);
+    assert_true(find());
+    free(bytes);
+}
+
+static void
+test_any_other_length_is_found_out(void **state)
+{
+    (void)state;
+    size_t count;
+    keep();
+    const char *path = entry_path();
+    char *bytes = folder_read_file(path, &count);
+    for (size_t length = 0; length < count; length++)
+        assert_refused(path, bytes, length, length <= HEADER_BYTES ? "bytes" : "another size");
+    /* read_file() leaves room for one more. */
+    bytes[count] = 0;
+    assert_refused(path, bytes, count + 1, "another size");
+    keep();
+    assert_true(find());
+    free(bytes);
+}
+
+/* The header's length is no reason to allocate, and neither is the file's. */
+static void
+test_lengths_are_checked_first(void **state)
+{
+    static const uint64_t lengths[] = {0, 1, IMAGE_BYTES - 1, IMAGE_BYTES + 1, (uint64_t)64 << 20, (uint64_t)1 << 32, INT64_MAX, UINT64_MAX - 80,
+                                       UINT64_MAX};
+    (void)state;
+    size_t count;
+    keep();
+    const char *path = entry_path();
+    char *bytes = folder_read_file(path, &count);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        memcpy(bytes + SIZE_AT, &lengths[i], sizeof(lengths[i]));
+        folder_write_file(path, bytes, count);
+        short_memory_arm(1);
+        assert_false(find());
+        bool allocated = short_memory_tripped();
+        short_memory_disarm();
+        assert_false(allocated);
+        assert_warned("another size");
+    }
+    /* A file that is as long as it says, and longer than any that is kept: all holes. */
+    uint64_t huge = (uint64_t)1 << 40;
+    memcpy(bytes + SIZE_AT, &huge, sizeof(huge));
+    folder_write_file(path, bytes, HEADER_BYTES);
+    if (truncate(path, (off_t)(huge + HEADER_BYTES)) == 0) {
+        short_memory_arm(1);
+        assert_false(find());
+        bool allocated = short_memory_tripped();
+        short_memory_disarm();
+        assert_false(allocated);
+        assert_warned("it has 1099511627856 bytes");
+    }
+    free(bytes);
+}
+
+/* Good code under another key's name. */
+static void
+test_entries_of_other_keys_are_refused(void **state)
+{
+    (void)state;
+    struct ferryi_disk_cache_key other = {"another key, whose code is other"};
+    size_t count;
+    char theirs[PATH_BYTES];
+    keep();
+    snprintf(theirs, sizeof(theirs), "%s", entry_path());
+    assert_int_equal(unlink(theirs), 0);
+    ferryi_disk_cache_keep(&other, "k", &notes, image, IMAGE_BYTES / 2);
+    void *bytes = folder_read_file(entry_path(), &count);
+    assert_refused(theirs, bytes, count, "another source");
+    /* With the key put right, the hash is wrong. */
+    memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
+    assert_refused(theirs, bytes, count, "not what was kept");
+    free(bytes);
+}
+
+/* What is not a file of this user alone is not read, and replaced when the code is kept. */
+static void
+test_what_is_no_private_file_is_refused(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES], elsewhere[PATH_BYTES];
+    keep();
+    snprintf(path, sizeof(path), "%s", entry_path());
+    snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", root);
+    assert_int_equal(rename(path, elsewhere), 0);
+    assert_int_equal(symlink(elsewhere, path), 0);
+    assert_false(find());
+    assert_warned("not used");
+    keep();
+    assert_true(find());
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(find());
+    assert_warned("no regular file");
+    keep();
+    assert_true(find());
+    assert_int_equal(chmod(path, 0622), 0);
+    assert_false(find());
+    assert_warned("others may write");
+    keep();
+    assert_true(find());
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, NOBODY, NOBODY), 0);
+        assert_false(find());
+        assert_warned("another user");
+        keep();
+        assert_true(find());
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    keep();
+    assert_false(find());
+}
+
+/* -- the folder ------------------------------------------------------------------------------------ */
+
+/* Nothing is kept, nothing found, nothing made, and the reason is told to those who ask. */
+static void
+assert_no_cache(const char *folder, const char *why)
+{
+    memset(&said, 0, sizeof(said));
+    setenv("FERRY_CACHE_DIR", folder, 1);
+    keep();
+    assert_non_null(strstr(said.text, why));
+    assert_non_null(strstr(said.text, "not kept"));
+    assert_false(find());
+    assert_int_equal(said.warnings, 0);
+    setenv("FERRY_CACHE_DIR", cache, 1);
+}
+
+static void
+assert_path_refused(const char *folder, const char *why)
+{
+    char path[4096] = "untouched";
+    assert_no_cache(folder, why);
+    setenv("FERRY_CACHE_DIR", folder, 1);
+    assert_int_equal(ferry_kernel_cache_path(path, sizeof(path)), FERRY_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(ferry_last_error(), why));
+    assert_string_equal(path, "untouched");
+    setenv("FERRY_CACHE_DIR", cache, 1);
+}
+
+static void
+test_folders_that_are_not_used(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    assert_path_refused("", "turns it off");
+    assert_path_refused("cache", "no absolute path");
+    assert_path_refused("/proc/version", "Not a directory");
+    assert_no_cache("/proc/ferry", "/proc/ferry");
+    snprintf(path, sizeof(path), "%s/a/b/c", root);
+    assert_no_cache(path, "No such file");
+    assert_int_equal(folder_count(root), 0);
+    char *endless = calloc(1, 5000);
+    assert_non_null(endless);
+    memset(endless, '/', 4999);
+    assert_path_refused(endless, "longer than");
+    free(endless);
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(chmod(cache, 0777), 0);
+    assert_path_refused(cache, "others may write");
+    assert_int_equal(folder_count(cache), 0);
+    snprintf(path, sizeof(path), "%s/link", root);
+    assert_int_equal(chmod(cache, 0700), 0);
+    assert_int_equal(symlink(cache, path), 0);
+    assert_no_cache(path, path);
+    assert_int_equal(folder_count(cache), 0);
+}
+
+static void
+test_an_unwritable_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(cache, 0700), 0);
+    if (geteuid() == 0)
+        assert_int_equal(chown(cache, NOBODY, NOBODY), 0);
+    assert_int_equal(chmod(cache, 0500), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        /* Root may write everywhere. */
+        if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+            _exit(1);
+        memset(&said, 0, sizeof(said));
+        keep();
+        _exit(!strstr(said.text, "not kept") || find() || said.warnings > 0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_int_equal(folder_count(cache), 0);
+}
+
+static void
+assert_path(const char *wanted)
+{
+    char path[4096];
+    assert_int_equal(ferry_kernel_cache_path(path, sizeof(path)), FERRY_OK);
+    assert_string_equal(path, wanted);
+}
+
+static void
+test_where_the_folder_is(void **state)
+{
+    (void)state;
+    char *home = strdup(getenv("HOME") ? getenv("HOME") : ""), path[PATH_BYTES], short_path[8];
+    assert_non_null(home);
+    assert_path(cache);
+    assert_int_equal(ferry_kernel_cache_path(NULL, 100), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_cache_path(short_path, sizeof(short_path)), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_kernel_cache_path(path, strlen(cache)), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_kernel_cache_path(path, strlen(cache) + 1), FERRY_OK);
+    assert_int_equal(folder_count(root), 0);
+    unsetenv("FERRY_CACHE_DIR");
+    setenv("HOME", root, 1);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    snprintf(path, sizeof(path), "%s/ferry", cache);
+    assert_path(path);
+    keep();
+    assert_int_equal(folder_count(path), 1);
+    /* One that is relative is none. */
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    snprintf(path, sizeof(path), "%s/.cache/ferry", root);
+    assert_path(path);
+    keep();
+    assert_int_equal(folder_count(path), 1);
+    setenv("XDG_CACHE_HOME", "", 1);
+    assert_path(path);
+    unsetenv("XDG_CACHE_HOME");
+    assert_path(path);
+    assert_true(find());
+    setenv("HOME", "", 1);
+    assert_int_equal(ferry_kernel_cache_path(path, sizeof(path)), FERRY_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(ferry_last_error(), "HOME"));
+    setenv("HOME", home, 1);
+    free(home);
+}
+
+/* -- when much happens at once --------------------------------------------------------------------- */
+
+/* Processes that keep, find and damage one entry: whoever finds something finds it whole, and nothing is left lying about. */
+static void
+test_processes_at_once(void **state)
+{
+    enum { PROCESSES = 4, ROUNDS = 300 };
+    (void)state;
+    pid_t children[PROCESSES];
+    keep();
+    char *path = strdup(entry_path());
+    assert_non_null(path);
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] != 0)
+            continue;
+        for (int round = 0; round < ROUNDS; round++) {
+            void *bytes = NULL;
+            size_t size = 0;
+            if (ferryi_disk_cache_find(&key, "k", NULL, &bytes, &size) && (size != IMAGE_BYTES || memcmp(bytes, image, size) != 0))
+                _exit(1);
+            free(bytes);
+            if (i == 0 && round % 10 == 0)
+                (void)!truncate(path, round % 200);
+            ferryi_disk_cache_keep(&key, "k", NULL, image, IMAGE_BYTES);
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int result;
+        assert_int_equal(waitpid(children[i], &result, 0), children[i]);
+        assert_int_equal(result, 0);
+    }
+    keep();
+    assert_true(find());
+    assert_int_equal(folder_count(cache), 1);
+    free(path);
+}
+
+/* Without memory nothing is kept or found, a good entry stays, and nothing is lost. */
+static void
+test_whatever_allocation_fails(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1;; nth++) {
+        short_memory_arm(nth);
+        keep();
+        bool tripped = short_memory_tripped();
+        short_memory_disarm();
+        assert_int_equal(short_memory_live(), live);
+        if (!tripped)
+            break;
+    }
+    for (uint64_t nth = 1;; nth++) {
+        short_memory_arm(nth);
+        bool found = find(), tripped = short_memory_tripped();
+        short_memory_disarm();
+        assert_int_equal(short_memory_live(), live);
+        assert_true(found || tripped);
+        assert_int_equal(said.warnings, 0);
+        assert_true(find());
+        if (!tripped)
+            break;
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_what_was_kept_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_too_large_is_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_entries_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_any_flipped_byte_is_found_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_any_other_length_is_found_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lengths_are_checked_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_entries_of_other_keys_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_private_file_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folders_that_are_not_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_unwritable_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_where_the_folder_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_processes_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_whatever_allocation_fails, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("disk_cache", tests, NULL, NULL);
+}

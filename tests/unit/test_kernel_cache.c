@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* A source is compiled once, also across processes, and what would change its code makes another entry. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <ferry/convert.h>
+#include <ferry/double.h>
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+#include "src/convert/device.h"
+#include "src/kernel/nvrtc.h"
+#include "tests/support/convert_kernels.h"
+#include "tests/support/fakecuda.h"
+#include "tests/support/folder.h"
+
+#define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
+#define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
+
+enum { COUNT = 100, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
+
+static const char scale_source[] = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
+static char root[FOLDER_PATH_BYTES], cache[2 * FOLDER_PATH_BYTES];
+static int (*compilations)(void);
+static int warnings, found_messages;
+
+#define OK(call) assert_ok((call), #call)
+
+static void
+assert_ok(ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+static void
+note(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    warnings += level == FERRY_LOG_WARNING;
+    found_messages += strstr(message, "found in the cache") != NULL;
+}
+
+static const struct ferryi_log notes = {note, NULL};
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    folder_make(root);
+    snprintf(cache, sizeof(cache), "%s/cache", root);
+    setenv("FERRY_CACHE_DIR", cache, 1);
+    setenv("FERRY_NVRTC_LIBRARY", FAKENVRTC, 1);
+    setenv("FERRY_CUDA_LIBRARY", FAKECUDA, 1);
+    void *address = dlsym(dlopen(FAKENVRTC, RTLD_NOW | RTLD_LOCAL), "fakenvrtc_compilations");
+    memcpy(&compilations, &address, sizeof(address));
+    warnings = found_messages = 0;
+    return address ? 0 : -1;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    folder_remove(root);
+    return 0;
+}
+
+static void
+entry_path(char path[PATH_BYTES])
+{
+    char name[FOLDER_PATH_BYTES];
+    folder_only_file(cache, name);
+    snprintf(path, PATH_BYTES, "%s/%s", cache, name);
+}
+
+/* The last byte of the only entry is another. */
+static void
+damage_entry(void)
+{
+    char path[PATH_BYTES];
+    size_t count;
+    entry_path(path);
+    char *bytes = folder_read_file(path, &count);
+    bytes[count - 1] ^= 1;
+    folder_write_file(path, bytes, count);
+    free(bytes);
+}
+
+/* What a fork of this program answers; 0 when all is well. */
+static int
+in_another_process(int (*run)(void))
+{
+    int result;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(run());
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    return WEXITSTATUS(result);
+}
+
+/* -- which code ------------------------------------------------------------------------------------ */
+
+/* How often the compiler ran for it. The code is of this source and these options, from wherever it came. */
+static int
+compile(const struct ferryi_nvrtc_source *source)
+{
+    struct ferryi_nvrtc_image image;
+    int before = compilations();
+    OK(ferryi_nvrtc_compile(source, &notes, &image));
+    const char *text = image.bytes;
+    assert_int_equal(strlen(text) + 1, image.size);
+    assert_non_null(strstr(text, source->text));
+    for (size_t i = 0; i < source->option_count; i++)
+        assert_non_null(strstr(text, source->options[i]));
+    free(image.bytes);
+    return compilations() - before;
+}
+
+static void
+assert_kept(const struct ferryi_nvrtc_source *source)
+{
+    assert_int_equal(compile(source), 1);
+    assert_int_equal(compile(source), 0);
+}
+
+static const struct ferryi_nvrtc_source plain = {.name = "scale", .text = scale_source, .architecture = 90, .keep = true};
+
+static void
+test_everything_that_matters_is_in_the_key(void **state)
+{
+    const char *fast[] = {"-a", "-b"}, *turned[] = {"-b", "-a"}, *joined[] = {"-a-b"}, *own[] = {"--gpu-architecture=compute_90"};
+    (void)state;
+    struct ferryi_nvrtc_source source = plain;
+    assert_kept(&source);
+    source.text = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] += v; }\n";
+    assert_kept(&source);
+    source = plain;
+    source.name = "scale2";
+    assert_kept(&source);
+    source = plain;
+    source.options = fast;
+    source.option_count = 1;
+    assert_kept(&source);
+    source.option_count = 2;
+    assert_kept(&source);
+    source.options = turned;
+    assert_kept(&source);
+    source.options = joined;
+    source.option_count = 1;
+    assert_kept(&source);
+    source = plain;
+    source.architecture = 75;
+    assert_kept(&source);
+    /* Text for 90 is what a device that is newer than the compiler gets, and what was asked for by hand. */
+    source.architecture = 120;
+    assert_kept(&source);
+    source.options = own;
+    source.option_count = 1;
+    assert_kept(&source);
+    assert_int_equal(folder_count(cache), 10);
+    assert_int_equal(compile(&plain), 0);
+    assert_int_equal(warnings, 0);
+}
+
+/* An update of the compiler may have the old one's version, and another version may lie in a file of the same size and time. */
+static void
+test_another_compiler_compiles_anew(void **state)
+{
+    char path[2][PATH_BYTES];
+    size_t count;
+    struct ferryi_nvrtc_image image;
+    (void)state;
+    assert_kept(&plain);
+    void *library = folder_read_file(FAKENVRTC, &count);
+    struct timespec past[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof(path[i]), "%s/libnvrtc-%d.so", root, i);
+        folder_write_file(path[i], library, count);
+        assert_int_equal(utimensat(AT_FDCWD, path[i], past, 0), 0);
+    }
+    free(library);
+    setenv("FERRY_NVRTC_LIBRARY", path[0], 1);
+    OK(ferryi_nvrtc_compile(&plain, &notes, &image));
+    free(image.bytes);
+    assert_int_equal(folder_count(cache), 2);
+    setenv("FERRY_NVRTC_LIBRARY", path[1], 1);
+    setenv("FAKENVRTC_VERSION", "128", 1);
+    OK(ferryi_nvrtc_compile(&plain, &notes, &image));
+    free(image.bytes);
+    unsetenv("FAKENVRTC_VERSION");
+    assert_int_equal(folder_count(cache), 3);
+    assert_int_equal(found_messages, 1);
+}
+
+static void
+assert_never_kept(const struct ferryi_nvrtc_source *source)
+{
+    int entries = folder_count(cache);
+    assert_int_equal(compile(source), 1);
+    assert_int_equal(compile(source), 1);
+    assert_int_equal(folder_count(cache), entries);
+}
+
+static void
+test_what_other_files_determine_is_not_kept(void **state)
+{
+    static const char *const texts[] = {"#include \"a.h\"\n", "#  include <a.h>", "#inc\\\nlude \"a.h\"", "#i\\\n\\\r\nnclud\\\r\ne \"a.h\"",
+                                        "%:include \"a.h\"", "#if __has_include(\"a.h\")\n#endif", "#embed \"a\""};
+    static const char *const options[] = {"-include", "--pre-include=a.h", "--use-pch=a", "--fdevice-time-trace=a", "-G", "-lineinfo",
+                                          "--generate-line-info", "--device-debug"};
+    (void)state;
+    struct ferryi_nvrtc_source source = plain;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        source.text = texts[i];
+        assert_never_kept(&source);
+    }
+    source.text = "int inc; int lude; // inc\\lude inclu\nde\n";
+    assert_kept(&source);
+    source = plain;
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        source.options = &options[i];
+        source.option_count = 1;
+        assert_never_kept(&source);
+    }
+    setenv("NVRTC_APPEND_FLAGS", "-DX", 1);
+    assert_never_kept(&plain);
+    unsetenv("NVRTC_APPEND_FLAGS");
+    source = plain;
+    source.keep = false;
+    assert_never_kept(&source);
+    const ferry_kernel_source checked = {.name = "scale", .cuda_source = scale_source};
+    OK(ferry_kernel_check(&checked, 0));
+    assert_int_equal(folder_count(cache), 1);
+}
+
+static void
+test_what_does_not_compile_is_not_kept(void **state)
+{
+    struct ferryi_nvrtc_source source = plain;
+    struct ferryi_nvrtc_image image;
+    (void)state;
+    source.text = "#error\n";
+    for (int i = 0; i < 2; i++) {
+        int before = compilations();
+        assert_int_equal(ferryi_nvrtc_compile(&source, &notes, &image), FERRY_ERROR_COMPILE);
+        assert_non_null(strstr(ferry_last_error(), "there is an #error"));
+        assert_int_equal(compilations(), before + 1);
+    }
+    assert_int_equal(folder_count(root), 0);
+}
+
+/* -- across processes ------------------------------------------------------------------------------ */
+
+static int
+compile_plain(void)
+{
+    struct ferryi_nvrtc_image image;
+    int before = compilations();
+    if (ferryi_nvrtc_compile(&plain, NULL, &image) != FERRY_OK || !strstr(image.bytes, scale_source))
+        return 100;
+    free(image.bytes);
+    return compilations() - before;
+}
+
+static void
+test_other_processes_find_it(void **state)
+{
+    (void)state;
+    assert_int_equal(in_another_process(compile_plain), 1);
+    assert_int_equal(in_another_process(compile_plain), 0);
+    assert_int_equal(compile(&plain), 0);
+    damage_entry();
+    assert_int_equal(in_another_process(compile_plain), 1);
+    assert_int_equal(in_another_process(compile_plain), 0);
+    setenv("FERRY_CACHE_DIR", "", 1);
+    assert_int_equal(in_another_process(compile_plain), 1);
+}
+
+/* -- kernels and conversions, over fakecuda -------------------------------------------------------- */
+
+static void
+scale_code(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)grid, (void)block;
+    float *a = *(float **)parameters[0], value = *(float *)parameters[1];
+    for (size_t i = 0; i < COUNT; i++)
+        a[i] *= value;
+}
+
+static ferry_context *
+open_fake(struct fakecuda *fake)
+{
+    static const size_t sizes[] = {sizeof(void *), sizeof(float)};
+    ferry_context_options options = {.devices = "cuda", .log = note};
+    ferry_context *context;
+    assert_true(fakecuda_find(FAKECUDA, fake));
+    fake->fakecuda_register_kernel("scale", scale_code, 2, sizes);
+    OK(ferry_context_create(&options, &context));
+    return context;
+}
+
+/* A context makes the kernel, and the kernel scales. How often the compiler ran. */
+static int
+use_kernel(void)
+{
+    const ferry_parameter parameters[] = {{ferry_float_element(), FERRY_UPDATE}, {ferry_float_element(), 0}};
+    const ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = parameters, .parameter_count = 2};
+    struct fakecuda fake;
+    ferry_context *context = open_fake(&fake);
+    float values[COUNT] = {1, 2, 3};
+    ferry_float_buffer a;
+    ferry_kernel *kernel;
+    int before = compilations();
+    OK(ferry_float_create_from(context, values, COUNT, NULL, &a));
+    OK(ferry_kernel_create(context, &source, &kernel));
+    const ferry_argument arguments[] = {ferry_float_argument(a), ferry_float_value(2)};
+    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(COUNT, 0), arguments, 2));
+    OK(ferry_float_copy_to(a, 0, values, COUNT));
+    assert_true(values[0] == 2 && values[1] == 4 && values[2] == 6);
+    ferry_kernel_destroy(&kernel);
+    ferry_float_destroy(&a);
+    ferry_context_destroy(&context);
+    return compilations() - before;
+}
+
+static void
+test_kernels_are_compiled_once(void **state)
+{
+    (void)state;
+    assert_int_equal(use_kernel(), 1);
+    assert_int_equal(use_kernel(), 0);
+    assert_int_equal(found_messages, 1);
+    damage_entry();
+    assert_int_equal(use_kernel(), 1);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(use_kernel(), 0);
+    assert_int_equal(chmod(cache, 0777), 0);
+    assert_int_equal(use_kernel(), 1);
+}
+
+/* The driver refuses the library's own image, so that the pair is compiled, or found. How often the compiler ran. */
+static int
+use_conversion(void)
+{
+    enum { NO_BINARY = 209 };
+    struct fakecuda fake;
+    ferry_context *context = open_fake(&fake);
+    ferry_float_buffer a;
+    ferry_double_buffer b;
+    float values[COUNT] = {1, 2, 3};
+    double results[COUNT];
+    int before = compilations();
+    convert_kernels_register();
+    if (ferryi_convert_image_bytes)
+        fake.fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+    OK(ferry_float_create_from(context, values, COUNT, NULL, &a));
+    OK(ferry_double_create(context, COUNT, NULL, &b));
+    OK(ferry_float_sync_to(a, 1));
+    OK(ferry_float_mark_dirty(a, 1, NULL));
+    OK(ferry_double_convert_from_float(b, 0, a, 0, COUNT, FERRY_CONVERT_SATURATE));
+    OK(ferry_double_copy_to(b, 0, results, COUNT));
+    assert_true(results[0] == 1 && results[2] == 3 && results[3] == 0);
+    ferry_float_destroy(&a);
+    ferry_double_destroy(&b);
+    ferry_context_destroy(&context);
+    fake.fakecuda_fail_none();
+    return compilations() - before;
+}
+
+static void
+test_conversions_are_compiled_once(void **state)
+{
+    (void)state;
+    assert_int_equal(use_conversion(), 1);
+    assert_int_equal(use_conversion(), 0);
+    assert_int_equal(folder_count(cache), 1);
+}
+
+/* -- the compiler itself --------------------------------------------------------------------------- */
+
+static void
+test_code_of_the_real_compiler_is_kept(void **state)
+{
+    struct ferryi_nvrtc_image made, found;
+    (void)state;
+    unsetenv("FERRY_NVRTC_LIBRARY");
+    ferry_status status = ferryi_nvrtc_compile(&plain, &notes, &made);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        skip();
+    OK(status);
+    OK(ferryi_nvrtc_compile(&plain, &notes, &found));
+    assert_int_equal(found_messages, 1);
+    assert_int_equal(made.size, found.size);
+    assert_memory_equal(made.bytes, found.bytes, made.size);
+    free(made.bytes);
+    free(found.bytes);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_everything_that_matters_is_in_the_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_another_compiler_compiles_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_other_files_determine_is_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_does_not_compile_is_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_processes_find_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kernels_are_compiled_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_conversions_are_compiled_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_code_of_the_real_compiler_is_kept, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("kernel_cache", tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* A folder that only this user writes: what is refused, what appears whole, what goes first. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "src/base/private_folder.h"
+#include "tests/support/folder.h"
+
+enum { NOBODY = 65534 };
+
+static char root[FOLDER_PATH_BYTES];
+static int open_files;
+
+#define OK(call) assert_ok((call), #call)
+
+static void
+assert_ok(ferry_status status, const char *call)
+{
+    if (status != FERRY_OK)
+        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
+}
+
+static void
+assert_says(const char *part)
+{
+    if (!strstr(ferry_last_error(), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
+}
+
+#define REFUSED(call, part)                                \
+    do {                                                   \
+        assert_int_equal((call), FERRY_ERROR_IO);          \
+        assert_says(part);                                 \
+    } while (0)
+
+static const char *
+path_of(const char *name)
+{
+    static char paths[8][2 * FOLDER_PATH_BYTES];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof(paths[0]), "%s/%s", root, name);
+    return path;
+}
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    folder_make(root);
+    open_files = folder_count("/proc/self/fd");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    folder_remove(root);
+    /* Nothing stays open. */
+    return folder_count("/proc/self/fd") == open_files ? 0 : -1;
+}
+
+static unsigned
+mode_of(const char *path)
+{
+    struct stat info;
+    assert_int_equal(lstat(path, &info), 0);
+    return info.st_mode & 07777;
+}
+
+static int
+open_cache(void)
+{
+    int folder;
+    OK(ferryi_private_folder_open(path_of("cache"), true, &folder));
+    assert_true(folder >= 0);
+    return folder;
+}
+
+/* -- the folder ------------------------------------------------------------------------------------ */
+
+static void
+test_it_is_made_for_this_user(void **state)
+{
+    (void)state;
+    int folder;
+    mode_t mask = umask(0);
+    OK(ferryi_private_folder_open(path_of("around/cache"), false, &folder));
+    assert_int_equal(folder, -1);
+    assert_int_equal(folder_count(root), 0);
+    OK(ferryi_private_folder_open(path_of("around/cache"), true, &folder));
+    assert_true(folder >= 0);
+    assert_int_equal(mode_of(path_of("around")), 0700);
+    assert_int_equal(mode_of(path_of("around/cache")), 0700);
+    OK(ferryi_private_folder_put(folder, "file", "text", 4));
+    assert_int_equal(mode_of(path_of("around/cache/file")), 0600);
+    ferryi_private_folder_close(folder);
+    (void)umask(mask);
+    /* Folders above the one around it are not. */
+    REFUSED(ferryi_private_folder_open(path_of("a/b/c"), true, &folder), "a/b/c: No such file");
+    assert_int_equal(folder, -1);
+}
+
+static void
+test_folders_that_others_could_write_are_refused(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    ferryi_private_folder_close(folder);
+    static const mode_t open_modes[] = {0777, 0770, 0720, 0702, 01777};
+    for (size_t i = 0; i < sizeof(open_modes) / sizeof(open_modes[0]); i++) {
+        assert_int_equal(chmod(path_of("cache"), open_modes[i]), 0);
+        REFUSED(ferryi_private_folder_open(path_of("cache"), true, &folder), "others may write");
+    }
+    assert_int_equal(chmod(path_of("cache"), 0755), 0);
+    ferryi_private_folder_close(open_cache());
+    assert_int_equal(symlink("cache", path_of("link")), 0);
+    REFUSED(ferryi_private_folder_open(path_of("link"), true, &folder), "link");
+    folder_write_file(path_of("file"), "", 0);
+    REFUSED(ferryi_private_folder_open(path_of("file"), true, &folder), "file");
+    REFUSED(ferryi_private_folder_open("/proc/ferry", true, &folder), "/proc/ferry");
+    assert_int_equal(folder, -1);
+}
+
+/* These need the rights of root. */
+static void
+test_other_users(void **state)
+{
+    (void)state;
+    int folder;
+    if (geteuid() != 0)
+        skip();
+    ferryi_private_folder_close(open_cache());
+    assert_int_equal(chown(path_of("cache"), NOBODY, NOBODY), 0);
+    REFUSED(ferryi_private_folder_open(path_of("cache"), true, &folder), "another user");
+    assert_int_equal(chown(path_of("cache"), 0, 0), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        /* As a set-uid program: it may look, and the folder could be anybody's. */
+        bool wrong = seteuid(NOBODY) != 0 || ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
+                     !strstr(ferry_last_error(), "rights of another user");
+        _exit(wrong);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+/* -- files ----------------------------------------------------------------------------------------- */
+
+static void
+assert_holds(int folder, const char *name, const char *text)
+{
+    struct ferryi_file file;
+    char bytes[64] = "";
+    size_t done;
+    OK(ferryi_private_folder_find(folder, name, &file));
+    assert_true(file.fd >= 0);
+    assert_int_equal(file.bytes, strlen(text));
+    OK(ferryi_file_read(&file, 0, bytes, strlen(text), &done));
+    assert_string_equal(bytes, text);
+    OK(ferryi_file_close(&file));
+}
+
+static void
+test_files_are_put_and_found(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    struct ferryi_file file;
+    OK(ferryi_private_folder_find(folder, "a", &file));
+    assert_int_equal(file.fd, -1);
+    OK(ferryi_private_folder_put(folder, "a", "first", 5));
+    assert_holds(folder, "a", "first");
+    /* Who has it open keeps what he opened. */
+    OK(ferryi_private_folder_find(folder, "a", &file));
+    OK(ferryi_private_folder_put(folder, "a", "second", 6));
+    char bytes[8] = "";
+    size_t done;
+    OK(ferryi_file_read(&file, 0, bytes, 5, &done));
+    assert_string_equal(bytes, "first");
+    OK(ferryi_file_close(&file));
+    assert_holds(folder, "a", "second");
+    assert_int_equal(folder_count(path_of("cache")), 1);
+    ferryi_private_folder_remove(folder, "a");
+    ferryi_private_folder_remove(folder, "a");
+    assert_int_equal(folder_count(path_of("cache")), 0);
+    ferryi_private_folder_close(folder);
+    ferryi_private_folder_close(-1);
+}
+
+static void
+test_what_is_no_file_of_ours_is_refused(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    struct ferryi_file file;
+    OK(ferryi_private_folder_put(folder, "good", "good", 4));
+    assert_int_equal(symlink("good", path_of("cache/link")), 0);
+    REFUSED(ferryi_private_folder_find(folder, "link", &file), "open link");
+    assert_int_equal(mkfifo(path_of("cache/pipe"), 0600), 0);
+    REFUSED(ferryi_private_folder_find(folder, "pipe", &file), "no regular file");
+    assert_int_equal(mkdir(path_of("cache/folder"), 0700), 0);
+    REFUSED(ferryi_private_folder_find(folder, "folder", &file), "no regular file");
+    assert_int_equal(chmod(path_of("cache/good"), 0620), 0);
+    REFUSED(ferryi_private_folder_find(folder, "good", &file), "others may write");
+    assert_int_equal(chmod(path_of("cache/good"), 0602), 0);
+    REFUSED(ferryi_private_folder_find(folder, "good", &file), "others may write");
+    assert_int_equal(file.fd, -1);
+    if (geteuid() == 0) {
+        assert_int_equal(chmod(path_of("cache/good"), 0600), 0);
+        assert_int_equal(chown(path_of("cache/good"), NOBODY, NOBODY), 0);
+        REFUSED(ferryi_private_folder_find(folder, "good", &file), "another user");
+    }
+    /* What has the name is replaced, and what a link points at is not written. */
+    OK(ferryi_private_folder_put(folder, "target", "target", 6));
+    assert_int_equal(unlink(path_of("cache/link")), 0);
+    assert_int_equal(symlink("target", path_of("cache/link")), 0);
+    OK(ferryi_private_folder_put(folder, "link", "new", 3));
+    assert_holds(folder, "link", "new");
+    assert_holds(folder, "target", "target");
+    OK(ferryi_private_folder_put(folder, "pipe", "new", 3));
+    assert_holds(folder, "pipe", "new");
+    /* A folder stays; nothing is left of the attempt. */
+    int before = folder_count(path_of("cache"));
+    REFUSED(ferryi_private_folder_put(folder, "folder", "new", 3), "rename");
+    assert_int_equal(folder_count(path_of("cache")), before);
+    ferryi_private_folder_close(folder);
+}
+
+/* The descriptor is the folder, whatever has its name by now. */
+static void
+test_another_folder_in_its_place_is_not_used(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    assert_int_equal(rename(path_of("cache"), path_of("moved")), 0);
+    assert_int_equal(mkdir(path_of("cache"), 0700), 0);
+    OK(ferryi_private_folder_put(folder, "a", "text", 4));
+    assert_int_equal(folder_count(path_of("cache")), 0);
+    assert_int_equal(folder_count(path_of("moved")), 1);
+    ferryi_private_folder_close(folder);
+}
+
+/* -- trimming -------------------------------------------------------------------------------------- */
+
+static bool
+is_counted(const char *name)
+{
+    return name[0] == 'n';
+}
+
+/* Files n0 to n9 of 100 bytes, used in this order, and one that is not counted. */
+static void
+fill(int folder)
+{
+    char bytes[100] = "", name[8];
+    OK(ferryi_private_folder_put(folder, "other", bytes, sizeof(bytes)));
+    for (int i = 0; i < 10; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        OK(ferryi_private_folder_put(folder, name, bytes, sizeof(bytes)));
+        struct timespec times[2] = {{.tv_sec = 1000000 + i / 2, .tv_nsec = i}, {.tv_sec = 1000000 + i / 2, .tv_nsec = i}};
+        assert_int_equal(utimensat(folder, name, times, 0), 0);
+    }
+}
+
+/* Which of n0 to n9 are there. */
+static unsigned
+who_is_there(int folder)
+{
+    unsigned there = 0;
+    for (int i = 0; i < 10; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "n%d", i);
+        there |= (unsigned)(faccessat(folder, name, F_OK, 0) == 0) << i;
+    }
+    return there;
+}
+
+static void
+test_what_was_used_longest_ago_goes(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    struct ferryi_file file;
+    fill(folder);
+    OK(ferryi_private_folder_trim(folder, is_counted, 1000, 10));
+    assert_int_equal(who_is_there(folder), 0x3ff);
+    OK(ferryi_private_folder_trim(folder, is_counted, 999, 10));
+    assert_int_equal(who_is_there(folder), 0x3fe);
+    OK(ferryi_private_folder_trim(folder, is_counted, 1000, 7));
+    assert_int_equal(who_is_there(folder), 0x3f8);
+    /* What is of use stays longer. */
+    OK(ferryi_private_folder_find(folder, "n3", &file));
+    ferryi_private_folder_touch(&file);
+    OK(ferryi_file_close(&file));
+    OK(ferryi_private_folder_trim(folder, is_counted, 350, 10));
+    assert_int_equal(who_is_there(folder), 0x308);
+    OK(ferryi_private_folder_trim(folder, is_counted, 0, 10));
+    assert_int_equal(who_is_there(folder), 0);
+    assert_int_equal(faccessat(folder, "other", F_OK, 0), 0);
+    ferryi_private_folder_close(folder);
+}
+
+/* More than the list has room for at first; folders do not count. */
+static void
+test_many_files_are_trimmed(void **state)
+{
+    (void)state;
+    int folder = open_cache();
+    assert_int_equal(mkdir(path_of("cache/none"), 0700), 0);
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n-%d", i);
+        OK(ferryi_private_folder_put(folder, name, "x", 1));
+    }
+    OK(ferryi_private_folder_trim(folder, is_counted, UINT64_MAX, 123));
+    assert_int_equal(folder_count(path_of("cache")), 124);
+    ferryi_private_folder_close(folder);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_it_is_made_for_this_user, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folders_that_others_could_write_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_users, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_are_put_and_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_file_of_ours_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_another_folder_in_its_place_is_not_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_used_longest_ago_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_files_are_trimmed, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("private_folder", tests, NULL, NULL);
+}
