@@ -72,11 +72,17 @@ typedef struct ferry_pool_stats {
     uint64_t reserved[4];
 } ferry_pool_stats;
 
-/** How a pool keeps memory. NULL, or zero in any field, means the default. */
+/**
+ * How a pool keeps memory. NULL, or zero in any field, means the default.
+ *
+ * Whatever is set, a pool that needs more memory from the device, and would then have more than 128 MiB and more than one and a half times the bytes
+ * that were ever live in it at once, first gives back what is idle too long, oldest first, as far as release_threshold_bytes allows: blocks of sizes
+ * that are not taken any more are not piled up. A threshold of SIZE_MAX keeps everything.
+ */
 typedef struct ferry_pool_options {
     size_t limit_bytes;             /**< taken from the device at most; default: the context's limit for such memory, for a pool of one's own none */
     size_t high_water_bytes;        /**< while more than this is taken from the device, idle memory is given back; default: no mark */
-    size_t release_threshold_bytes; /**< the mark and the period leave so many bytes cached; default 0 */
+    size_t release_threshold_bytes; /**< the mark, the period and growth leave so many bytes cached; default 0 */
     uint64_t trim_period_ms;        /**< how often idle memory that is old is given back; default: never */
     uint64_t trim_age_ms;           /**< idle so long is old; default: the period */
     uint64_t wait_ms;               /**< a take that runs short waits so long at most, each time it waits, for queued work that uses idle memory; default 10 s */

@@ -3,6 +3,9 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS UINT64_C(1000000)
+#define NEVER_MUCH ((size_t)128 << 20) /* whatever is live */
+#define SPARE_PART 2    /* a pool grows as long as this part of its peak of live bytes is idle, and no more */
+#define SLACK_PART 16   /* and gives back this part more than it must, so that the next few need not */
 
 /* What may be kept, and for how long: set by the program, looked at where a call is on the long way anyway. */
 
@@ -39,6 +42,34 @@ bool
 ferryi_pool_is_above_high_water(const ferry_pool *pool)
 {
     return excess(pool) > 0;
+}
+
+/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes are known as far as caches were counted. Under the mutex. */
+static size_t
+surplus(const ferry_pool *pool, size_t bytes)
+{
+    size_t live = pool->peak_live_bytes > 0 ? (size_t)pool->peak_live_bytes : 0, most = live + live / SPARE_PART;
+    size_t reserved = pool->reserved_bytes + bytes;
+    return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
+}
+
+void
+ferryi_pool_make_room(ferry_pool *pool, size_t bytes)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    size_t above = surplus(pool, bytes), keep = pool->release_threshold_bytes;
+    ferryi_mutex_unlock(&pool->mutex);
+    if (above == 0)
+        return;
+    ferryi_pool_ask_pending(pool);
+    size_t given = ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
+    if (given >= above)
+        return;
+    /* What this thread keeps at hand is young: it goes last. */
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty_own(pool, FERRYI_POOL_SMALL_CLASSES, FERRYI_POOL_CLASSES);
+    ferryi_mutex_unlock(&pool->mutex);
+    ferryi_pool_give_back(pool, keep, above - given, UINT64_MAX);
 }
 
 /* The period is over; the next one begins. Under the mutex. */

@@ -290,6 +290,8 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes back where too much of it would be kept. */
+void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
 /* Under the mutex. */
 bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Without the mutex, where a call is on the long way: give back what is above the high-water mark, or old when the period is over. `grown`: memory came from the backend just now. */

@@ -162,6 +162,7 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
+        ferryi_pool_make_room(pool, ferryi_pool_slab_bytes(request->need));
         status = ferryi_pool_grow(pool, request, false, out);
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);

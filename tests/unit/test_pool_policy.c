@@ -120,14 +120,80 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_close(&fixture);
 }
 
+/* A new size each time: never a hit, and what was there before is of no use. */
 static void
-test_without_a_policy_nothing_goes_back(void **state)
+take_many_sizes(struct fixture *fixture, size_t step)
+{
+    for (size_t i = 1; i < 20; i++)
+        give(take(fixture, i * step));
+}
+
+static void
+test_growth_gives_back_what_is_idle_beyond_half_the_peak(void **state)
 {
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    for (size_t i = 1; i < 20; i++)
-        give(take(&fixture, i * 2 * MIB));
+    take_many_sizes(&fixture, 16 * MIB);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.peak_live_bytes, 320 * MIB); /* the class of 304 MiB */
+    assert_true(stats.peak_reserved_bytes <= 480 * MIB);
+    fixture_close(&fixture);
+}
+
+/* Also when all lies in this thread's magazines. */
+static void
+test_growth_gives_the_oldest_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 128 * MIB));
+    give(take(&fixture, 40 * MIB));
+    give(take(&fixture, 48 * MIB));
+    assert_int_equal(fixture.backend.frees, 1);
+    uint64_t misses = statistics(&fixture).misses;
+    give(take(&fixture, 40 * MIB));
+    give(take(&fixture, 48 * MIB));
+    assert_int_equal(statistics(&fixture).misses, misses);
+    fixture_close(&fixture);
+}
+
+static void
+test_growth_leaves_the_threshold(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    configure(&fixture, (ferry_pool_options){.release_threshold_bytes = SIZE_MAX});
+    take_many_sizes(&fixture, 16 * MIB);
+    assert_int_equal(fixture.backend.frees, 0);
+    fixture_close(&fixture);
+}
+
+static void
+test_little_memory_is_kept(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 1; i < 11; i++)
+        give(take(&fixture, i * 2 * MIB)); /* 110 MiB, of which 20 are live at once */
+    assert_int_equal(fixture.backend.frees, 0);
+    fixture_close(&fixture);
+}
+
+static void
+test_without_a_policy_and_growth_nothing_goes_back(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[8];
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = take(&fixture, (i + 1) * 2 * MIB);
+    for (size_t i = 0; i < 8; i++)
+        give(blocks[i]);
     ferryi_sleep_ns(5 * MS);
     for (int n = 0; n < 600; n++)
         give(take(&fixture, 4 * MIB));
@@ -145,7 +211,11 @@ main(void)
         cmocka_unit_test(test_the_mark_leaves_the_threshold),
         cmocka_unit_test(test_old_memory_goes_back_when_the_period_is_over),
         cmocka_unit_test(test_the_period_is_seen_by_a_thread_that_only_hits),
-        cmocka_unit_test(test_without_a_policy_nothing_goes_back),
+        cmocka_unit_test(test_growth_gives_back_what_is_idle_beyond_half_the_peak),
+        cmocka_unit_test(test_growth_gives_the_oldest_back),
+        cmocka_unit_test(test_growth_leaves_the_threshold),
+        cmocka_unit_test(test_little_memory_is_kept),
+        cmocka_unit_test(test_without_a_policy_and_growth_nothing_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
