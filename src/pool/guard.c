@@ -26,6 +26,25 @@
 #define REVEAL(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
+#ifdef FERRYI_HAVE_NVTX
+#include "src/pool/nvtx.h"
+#define BEGIN_HEAP(slab) ferryi_nvtx_heap_begin(slab)
+#define END_HEAP(slab) ferryi_nvtx_heap_end(slab)
+#define BEGIN_REGION(block, bytes) ferryi_nvtx_region_begin(block, bytes)
+#define END_REGION(block) ferryi_nvtx_region_end(block)
+#else
+#define BEGIN_HEAP(slab) ((void)(slab))
+#define END_HEAP(slab) ((void)(slab))
+#define BEGIN_REGION(block, bytes) ((void)(block), (void)(bytes))
+#define END_REGION(block) ((void)(block))
+#endif
+
+static bool
+is_of_device(const ferry_pool *pool)
+{
+    return pool->config.kind == FERRY_MEMORY_DEVICE;
+}
+
 static bool
 reaches(const ferry_pool *pool)
 {
@@ -182,6 +201,8 @@ fill_released(ferry_block *block)
 void
 ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh)
 {
+    if (block->pointer && is_of_device(pool))
+        BEGIN_REGION(block, whole ? block->bytes : block->requested);
     if (!block->pointer || !reaches(pool))
         return;
     if (!is_done(pool, block->stamp)) {
@@ -209,6 +230,9 @@ ferryi_guard_check(const ferry_pool *pool, ferry_block *block)
 void
 ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 {
+    /* Queued kernels still use it: its region stays until it is another's, or nobody's. */
+    if (block->pointer && is_of_device(pool) && is_done(pool, stamp) && is_done(pool, block->stamp))
+        END_REGION(block);
     if (!block->pointer || !reaches(pool))
         return;
     open_bytes(block->pointer, block->bytes);
@@ -220,17 +244,28 @@ ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 }
 
 void
-ferryi_guard_came(const ferry_pool *pool, void *memory, size_t bytes)
+ferryi_guard_join(const ferry_pool *pool, ferry_block *block)
 {
-    if (reaches(pool))
-        close_bytes(memory, bytes);
+    if (is_of_device(pool))
+        END_REGION(block);
 }
 
 void
-ferryi_guard_goes(const ferry_pool *pool, void *memory, size_t bytes)
+ferryi_guard_came(const ferry_pool *pool, struct ferryi_slab *slab)
 {
+    if (is_of_device(pool))
+        BEGIN_HEAP(slab);
     if (reaches(pool))
-        open_bytes(memory, bytes);
+        close_bytes(slab->memory, slab->bytes);
+}
+
+void
+ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
+{
+    if (is_of_device(pool))
+        END_HEAP(slab);
+    if (reaches(pool))
+        open_bytes(slab->memory, slab->bytes);
 }
 
 #else

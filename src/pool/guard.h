@@ -11,6 +11,8 @@
  * which bytes nobody may use, where its header was at hand.
  *
  * Under AddressSanitizer the same bytes are poisoned: those of slabs that are in no live block, and a block's red zone. Never device memory.
+ *
+ * Of device memory a checked build tells the tools that listen to NVTX's memory API (nvtx.h), where its headers were at hand.
  */
 
 #include "src/base/sanitizer.h"
@@ -26,9 +28,11 @@ void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bo
 void ferryi_guard_check(const ferry_pool *pool, ferry_block *block);
 /* Nobody may use it any more. Where a live block becomes idle; `stamp` is its last use. */
 void ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp);
-/* Memory came from the backend, and goes back. */
-void ferryi_guard_came(const ferry_pool *pool, void *memory, size_t bytes);
-void ferryi_guard_goes(const ferry_pool *pool, void *memory, size_t bytes);
+/* It is to be one with its neighbours. */
+void ferryi_guard_join(const ferry_pool *pool, ferry_block *block);
+/* A slab's memory came from the backend, and goes back; then nothing of it is in use. */
+void ferryi_guard_came(const ferry_pool *pool, struct ferryi_slab *slab);
+void ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab);
 
 #else
 
@@ -57,19 +61,24 @@ ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 }
 
 static inline void
-ferryi_guard_came(const ferry_pool *pool, void *memory, size_t bytes)
+ferryi_guard_join(const ferry_pool *pool, ferry_block *block)
 {
     (void)pool;
-    (void)memory;
-    (void)bytes;
+    (void)block;
 }
 
 static inline void
-ferryi_guard_goes(const ferry_pool *pool, void *memory, size_t bytes)
+ferryi_guard_came(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     (void)pool;
-    (void)memory;
-    (void)bytes;
+    (void)slab;
+}
+
+static inline void
+ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
+{
+    (void)pool;
+    (void)slab;
 }
 
 #endif

@@ -62,7 +62,7 @@ free_slabs(ferry_pool *pool)
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
         ferryi_link_remove(&slab->in_pool);
-        ferryi_guard_goes(pool, slab->memory, slab->bytes);
+        ferryi_guard_goes(pool, slab);
         if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());

@@ -116,6 +116,7 @@ struct ferry_block {
     const void *site; /* the call that took it, for the report of leaks */
     uint64_t magic;   /* FERRYI_BLOCK_MAGIC */
     size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it came back (guard.h) */
+    bool has_region; /* a tool knows it (nvtx.h) */
 #endif
 };
 

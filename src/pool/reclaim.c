@@ -47,10 +47,10 @@ static size_t
 give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
 {
     size_t bytes = slab->bytes;
-    ferryi_guard_goes(pool, slab->memory, bytes);
+    ferryi_guard_goes(pool, slab);
     ferry_status status = pool->config.backend.free(pool->config.backend.user, slab->memory, bytes);
     if (status != FERRY_OK)
-        ferryi_guard_came(pool, slab->memory, bytes);
+        ferryi_guard_came(pool, slab);
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {

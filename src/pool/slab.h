@@ -70,6 +70,9 @@ struct ferryi_slab {
     uint32_t live;               /* blocks */
     bool large;                  /* never split */
     atomic_bool leaving;         /* a compaction wants it empty: takes pass it by */
+#ifdef FERRYI_DEBUG_CHECKS
+    void *heap;                  /* a tool's (nvtx.h); NULL: none listens */
+#endif
 };
 
 struct ferryi_pool_class {

@@ -94,13 +94,13 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 ferry_block *
 ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request)
 {
-    ferryi_guard_came(pool, memory, slab->bytes);
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;
     pool->device_allocations++;
     request->recycled = false;
     ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
+    ferryi_guard_came(pool, slab);
     ferryi_block_commit(pool, block, request, false);
     return block;
 }

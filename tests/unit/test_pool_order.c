@@ -234,6 +234,26 @@ test_the_same_lane_reuses_without_a_call(void **state)
     order_close(&f);
 }
 
+#ifdef FERRYI_DEBUG_CHECKS
+/* Where one listens (nvtx.h): queued kernels may use the memory of a block that came back. */
+static void
+test_a_tool_lets_queued_work_go_on(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    bool listens = block->slab->heap != NULL;
+    assert_int_equal(block->has_region, listens);
+    ferryi_pool_give(block, work_on(&f, A));
+    assert_int_equal(block->has_region, listens);
+    finish(&f, A);
+    assert_ptr_equal(take_on(&f, LARGE, f.lanes[A]), block);
+    ferryi_pool_give(block, 0);
+    order_close(&f);
+}
+#endif
+
 /* Nor does a lane that has waited once for all the uses. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
@@ -696,6 +716,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_lane_waits_for_the_last_use),
         cmocka_unit_test(test_the_same_lane_reuses_without_a_call),
+#ifdef FERRYI_DEBUG_CHECKS
+        cmocka_unit_test(test_a_tool_lets_queued_work_go_on),
+#endif
         cmocka_unit_test(test_a_wait_covers_all_earlier_uses),
         cmocka_unit_test(test_blocks_already_ordered_are_preferred),
         cmocka_unit_test(test_the_host_takes_only_what_is_done),

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/pool_backend.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "tests/support/nvtx_tool.h"
+
+/* What a tool hears of device memory: it is the one that NVTX_INJECTION64_PATH names. */
+
+#define GRANULE (2 * MIB)
+
+enum { HELD = 64, STEPS = 20000 };
+
+static nvtx_tool_count_function *count_of_tool;
+static nvtx_tool_region_function *region_of_tool;
+
+static struct nvtx_tool_count
+heard(void)
+{
+    struct nvtx_tool_count count;
+    count_of_tool(&count);
+    return count;
+}
+
+static void
+test_a_slab_is_a_heap_and_a_block_a_region(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    assert_int_equal(heard().heaps, 0);
+    ferry_block *block = take(&fixture, 100000);
+    struct nvtx_tool_count count = heard();
+    assert_int_equal(count.heaps, 1);
+    assert_int_equal(count.heap_bytes, fixture.backend.bytes);
+    assert_int_equal(count.regions, 1);
+    assert_int_equal(region_of_tool(ferry_block_pointer(block)), 100000); /* what was asked for, not what was given */
+    give(block);
+    assert_int_equal(heard().regions, 0);
+    assert_int_equal(heard().heaps, 1);
+    fixture_close(&fixture);
+    assert_int_equal(heard().heaps, 0);
+}
+
+static void
+test_a_hit_is_a_region_of_its_own_size(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    size_t begun = heard().regions_begun;
+    ferry_block *block = take(&fixture, 100000);
+    give(block);
+    assert_ptr_equal(take(&fixture, 99000), block);
+    assert_int_equal(region_of_tool(ferry_block_pointer(block)), 99000);
+    assert_int_equal(heard().regions_begun, begun + 2);
+    give(block);
+    fixture_close(&fixture);
+}
+
+static void
+test_memory_of_the_host_is_not_told(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    size_t begun = heard().heaps_begun;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    give(take(&fixture, 100000));
+    fixture_close(&fixture);
+    assert_int_equal(heard().heaps_begun, begun);
+}
+
+static void
+assert_told(const struct fixture *fixture, size_t held)
+{
+    struct nvtx_tool_count count = heard();
+    assert_int_equal(count.regions, held);
+    assert_int_equal(count.heaps, fixture->backend.count);
+    assert_int_equal(count.heap_bytes, fixture->backend.bytes);
+}
+
+static void
+test_what_is_held_is_what_is_told(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *blocks[HELD] = {NULL};
+    uint64_t seed = 1;
+    size_t held = 0;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 64 * MIB, NULL);
+    for (size_t i = 0; i < STEPS; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        ferry_block **at = &blocks[(seed >> 33) % HELD];
+        size_t bytes = 1 + (seed >> 20) % ((size_t)1 << (8 + (seed >> 50) % 14));
+        if (*at) {
+            give(*at);
+            *at = NULL;
+            held--;
+        } else if (ferry_pool_take(fixture.pool, bytes, NULL, at) == FERRY_OK) {
+            assert_int_equal(region_of_tool(ferry_block_pointer(*at)), bytes);
+            held++;
+        }
+        if (i % 512 == 0)
+            assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
+        assert_told(&fixture, held);
+    }
+    for (size_t i = 0; i < HELD; i++)
+        if (blocks[i])
+            give(blocks[i]);
+    fixture_close(&fixture);
+    assert_told(&fixture, 0);
+}
+
+/* Granules change their heap; also when the driver refuses. */
+static void
+test_memory_put_together_anew_is_a_new_heap(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *small = NULL, *block = NULL;
+    fixture_open_growing(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL, GRANULE);
+    small = take(&fixture, 4 * MIB);
+    give(take(&fixture, 6 * MIB));
+    give(small);
+    fixture.backend.fail_at = fixture.backend.calls + 1;
+    assert_int_equal(ferry_pool_take(fixture.pool, 14 * MIB, NULL, &block), FERRY_OK);
+    assert_told(&fixture, 1);
+    give(block);
+    fixture.backend.fail_at = 0;
+    fixture_close(&fixture);
+    assert_told(&fixture, 0);
+}
+
+static void
+test_a_leak_ends_with_the_pool(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    take(&fixture, 5 * MIB);
+    fixture_close(&fixture);
+    assert_told(&fixture, 0);
+}
+
+static void *
+symbol(void *tool, const char *name)
+{
+    void *found = tool ? dlsym(tool, name) : NULL;
+    if (!found) {
+        fprintf(stderr, "test_nvtx: %s: %s\n", name, dlerror());
+        exit(EXIT_FAILURE);
+    }
+    return found;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_slab_is_a_heap_and_a_block_a_region),
+        cmocka_unit_test(test_a_hit_is_a_region_of_its_own_size),
+        cmocka_unit_test(test_memory_of_the_host_is_not_told),
+        cmocka_unit_test(test_what_is_held_is_what_is_told),
+        cmocka_unit_test(test_memory_put_together_anew_is_a_new_heap),
+        cmocka_unit_test(test_a_leak_ends_with_the_pool),
+    };
+    const char *path = getenv("NVTX_INJECTION64_PATH");
+    if (!path) {
+        fputs("test_nvtx: NVTX_INJECTION64_PATH names no tool\n", stderr);
+        return 77;
+    }
+    void *tool = dlopen(path, RTLD_NOW);
+    *(void **)&count_of_tool = symbol(tool, "nvtx_tool_count");
+    *(void **)&region_of_tool = symbol(tool, "nvtx_tool_region");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
