@@ -278,7 +278,7 @@ measure_instructions(struct bench_report *report)
 {
     for (size_t kind = 0; kind < KIND_COUNT; kind++) {
         double instructions;
-        if (!bench_count_instructions(kinds[kind].name, &instructions))
+        if (!bench_count_instructions(kinds[kind].name, NULL, &instructions))
             continue;
         const struct bench_record record = {
             .case_name = kinds[kind].name,

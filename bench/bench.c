@@ -248,3 +248,20 @@ bench_report_close(struct bench_report *report)
         fprintf(stderr, "bench: cannot write the records: %s\n", strerror(errno));
     return ok;
 }
+
+int
+bench_main(int argc, char **argv, const char *name, size_t emulated_bytes, bench_run *run)
+{
+    struct bench_options options;
+    struct bench_report report;
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    ferry_context *context = bench_context(emulated_bytes);
+    bool ok = context && bench_report_open(&report, name, &options, context);
+    if (ok) {
+        ok = run(context, &report, options.quick);
+        ok = bench_report_close(&report) && ok;
+    }
+    ferry_context_destroy(&context);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

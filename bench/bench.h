@@ -72,4 +72,9 @@ void bench_report_device_calls(struct bench_report *report, const char *case_nam
 /** End the file; false after a sentence on stderr when it could not be written. */
 bool bench_report_close(struct bench_report *report);
 
+/** What a program measures; false after a sentence on stderr. */
+typedef bool bench_run(ferry_context *context, struct bench_report *report, bool quick);
+/** All of a main: the command line, a device as of bench_context(), the report called `name`, and `run` in between. @return the exit status */
+int bench_main(int argc, char **argv, const char *name, size_t emulated_bytes, bench_run *run);
+
 #endif

@@ -244,25 +244,24 @@ arrays_create(struct arrays *arrays, size_t bytes)
     return true;
 }
 
+static bool
+run(ferry_context *context, struct bench_report *report, bool quick)
+{
+    struct arrays arrays = {0};
+    size_t bytes = quick ? 4 * MIB : 256 * MIB;
+    (void)context;
+    bool ok = arrays_create(&arrays, bytes);
+    if (ok) {
+        measure_all(report, &arrays, bytes, quick);
+        ok = bench_convert_copy(report, quick);
+    }
+    free(arrays.source);
+    free(arrays.target);
+    return ok;
+}
+
 int
 main(int argc, char **argv)
 {
-    struct bench_options options;
-    struct bench_report report;
-    struct arrays arrays = {0};
-    if (!bench_parse(argc, argv, &options))
-        return EXIT_FAILURE;
-
-    size_t bytes = options.quick ? 4 * MIB : 256 * MIB;
-    ferry_context *context = bench_context(MIB);
-    bool ok = context && arrays_create(&arrays, bytes) && bench_report_open(&report, "convert", &options, context);
-    if (ok) {
-        measure_all(&report, &arrays, bytes, options.quick);
-        ok = bench_convert_copy(&report, options.quick);
-        ok = bench_report_close(&report) && ok;
-    }
-    ferry_context_destroy(&context);
-    free(arrays.source);
-    free(arrays.target);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return bench_main(argc, argv, "convert", MIB, run);
 }

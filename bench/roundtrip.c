@@ -13,6 +13,7 @@
 #include <ferry/float.h>
 
 #define MIB ((size_t)1 << 20)
+#define LARGE_BYTES (256 * MIB)
 
 enum { ROUNDS_LIMIT = 9 };
 
@@ -137,26 +138,21 @@ create_on_device(ferry_context *context, size_t bytes, ferry_float_buffer *out)
     return true;
 }
 
+static bool
+run(ferry_context *context, struct bench_report *report, bool quick)
+{
+    struct arrays arrays = {0};
+    ferry_float_buffer buffer = {0};
+    size_t bytes = quick ? 4 * MIB : LARGE_BYTES;
+    bool ok = arrays_create(&arrays, bytes) && create_on_device(context, bytes, &buffer) &&
+              measure(report, &arrays, buffer, quick ? 1 : ROUNDS_LIMIT);
+    ferry_float_destroy(&buffer);
+    arrays_free(&arrays);
+    return ok;
+}
+
 int
 main(int argc, char **argv)
 {
-    struct bench_options options;
-    struct bench_report report;
-    struct arrays arrays = {0};
-    ferry_float_buffer buffer = {0};
-    if (!bench_parse(argc, argv, &options))
-        return EXIT_FAILURE;
-
-    size_t bytes = options.quick ? 4 * MIB : 256 * MIB;
-    ferry_context *context = bench_context(2 * bytes);
-    bool ok = context && arrays_create(&arrays, bytes) && create_on_device(context, bytes, &buffer) &&
-              bench_report_open(&report, "roundtrip", &options, context);
-    if (ok) {
-        ok = measure(&report, &arrays, buffer, options.quick ? 1 : ROUNDS_LIMIT);
-        ok = bench_report_close(&report) && ok;
-    }
-    ferry_float_destroy(&buffer);
-    ferry_context_destroy(&context);
-    arrays_free(&arrays);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return bench_main(argc, argv, "roundtrip", 2 * LARGE_BYTES, run);
 }

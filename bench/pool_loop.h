@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_POOL_LOOP_H
+#define BENCH_POOL_LOOP_H
+
+/*
+ * What is done to a pool and to its peers, in the same way: patterns of takes and gives, with their random numbers worked out before the clock runs.
+ *
+ * Patterns are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse; "random" has `live` blocks, gives eight of
+ * them back, and takes eight. "mixed" sizes are log-uniform from 4 KiB, up to 64 MiB with 64 live and to 4 MiB with 1024.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ferry/ferry.h>
+
+#include "freelist.h"
+#include "heaps.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+enum {
+    LIVE_MAX = 1024,
+    TURN = 8,      /* blocks given back and taken at once in random order */
+    SCRIPT = 4096, /* random numbers that repeat */
+    PATTERN_COUNT = 25
+};
+
+struct pattern {
+    const char *name;
+    size_t bytes; /* 0: mixed */
+    size_t mixed_to;
+    size_t live;
+    bool random;
+};
+
+extern const struct pattern patterns[PATTERN_COUNT];
+
+/* NULL: there is none of that name. */
+const struct pattern *pattern_find(const char *name);
+
+struct pattern_script {
+    size_t bytes[SCRIPT], slot[SCRIPT];
+};
+
+void pattern_write(struct pattern_script *script, const struct pattern *pattern, uint64_t seed);
+
+/* What a loop takes from: one of them, and the loop's own. */
+struct subject {
+    ferry_pool *pool;
+    struct freelist *list;
+    const struct heap *heap;
+};
+
+/* At least `pairs` pairs; *out_ns is what one took, without what comes before and after. False when a call failed. */
+typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern, const struct pattern_script *script, size_t pairs,
+                          double *out_ns);
+pattern_loop pool_loop, peer_loop, heap_loop;
+
+/* -- one take, one give ------------------------------------------------------------------------------ */
+
+static inline bool
+pool_take(const struct subject *subject, size_t bytes, ferry_block **out)
+{
+    return ferry_pool_take(subject->pool, bytes, NULL, out) == FERRY_OK;
+}
+
+static inline bool
+pool_give(const struct subject *subject, ferry_block **block)
+{
+    (void)subject;
+    return ferry_pool_give(block, NULL) == FERRY_OK;
+}
+
+static inline bool
+peer_take(const struct subject *subject, size_t bytes, struct freelist_block **out)
+{
+    *out = freelist_take(subject->list, bytes);
+    return *out != NULL;
+}
+
+static inline bool
+peer_give(const struct subject *subject, struct freelist_block **block)
+{
+    (void)subject;
+    freelist_give(*block);
+    return true;
+}
+
+static inline bool
+heap_take(const struct subject *subject, size_t bytes, void **out)
+{
+    *out = subject->heap->take(bytes);
+    return *out != NULL;
+}
+
+static inline bool
+heap_give(const struct subject *subject, void **memory)
+{
+    subject->heap->give(*memory);
+    return true;
+}
+
+#endif
