@@ -333,7 +333,7 @@ bool
 npy_read(const char *path, struct npy_grid *out, char *message, size_t message_bytes)
 {
     struct reader reader = {.message = message, .message_bytes = message_bytes};
-    struct stat info;
+    struct stat info = {0};
 
     /* Looked at before it is opened: opening a pipe would wait for its other end. */
     if (stat(path, &info) != 0)

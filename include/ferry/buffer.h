@@ -27,6 +27,9 @@ FERRY_BEGIN_DECLS
  * FERRY_ERROR_INVALID_STATE. Memory and devices add FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE and
  * FERRY_ERROR_DEVICE_LOST. "The usual statuses" below means these. Unless it says otherwise a call that fails
  * has changed nothing, and any thread may call.
+ *
+ * A lost device takes with it what only it had; and where it was bringing bytes to a page-locked host copy, that copy.
+ * Reading those fails with FERRY_ERROR_DEVICE_LOST until they are overwritten, in whole or in part.
  */
 
 /** Where the newest bytes of a range are; a snapshot. Values are final. */

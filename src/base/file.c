@@ -37,7 +37,7 @@ refuse(const char *path, enum ferryi_file_mode mode, const char *why)
 static ferry_status
 look_at(struct ferryi_file *file, enum ferryi_file_mode mode)
 {
-    struct stat info;
+    struct stat info = {0}; /* that fstat() writes it is not known to every memory sanitizer */
     if (fstat(file->fd, &info) != 0)
         return refuse(file->path, mode, strerror(errno));
     if (S_ISDIR(info.st_mode))
@@ -111,7 +111,7 @@ ferryi_file_expect(struct ferryi_file *file, uint64_t offset, uint64_t bytes)
 static ferry_status
 size_now(const struct ferryi_file *file, uint64_t *out)
 {
-    struct stat info;
+    struct stat info = {0};
     if (fstat(file->fd, &info) != 0)
         return ferryi_fail(FERRY_ERROR_IO, "ask for the size of %s: %s", file->path, strerror(errno));
     *out = (uint64_t)info.st_size;

@@ -222,11 +222,24 @@ scrub(struct ferryi_access *access)
                               "", 1, access->lane, &job);
 }
 
-/* What a lost device was still bringing to the host is not waited for when all of it is written anew. */
-static bool
-replaces_host_copy(const struct ferryi_access *access)
+/*
+ * A device was lost while it was bringing bytes to the host. Which bytes nobody knows any more, so the host's copy goes as a whole,
+ * also where it was the only one; what is overwritten now is good again.
+ */
+static ferry_status
+give_host_copy_up(struct ferryi_access *access)
 {
-    return !access->lane && access->access == FERRY_OVERWRITE && access->begin == 0 && access->end == access->store->map.bytes;
+    ferryi_store *store = access->store;
+    for (int place = 0; place <= store->context->place_count; place++) {
+        char *text = ferryi_last_error_copy();
+        if (ferryi_store_same_memory(store, place, 0))
+            ferryi_store_lose(store, place, 0, store->map.bytes, FERRY_ERROR_DEVICE_LOST, text ? text : "the device is lost");
+        free(text);
+    }
+    ferryi_store_lock(store);
+    ferryi_store_copy(store, 0)->written = 0;
+    ferryi_store_unlock(store);
+    return ferryi_store_order(store, 0, NULL, true);
 }
 
 /* `*out_promises` is how many commits are still promised. */
@@ -254,13 +267,11 @@ prepare_one(struct ferryi_access *access, uint32_t *out_promises)
         status = bring(access);
         *out_promises -= status == FERRY_OK;
     }
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
+        bool replaces = !access->lane && access->access == FERRY_OVERWRITE && ferryi_store_same_memory(store, access->place, 0);
         status = ferryi_store_order(store, access->place, access->lane, ferryi_claim_writes(access->access));
-    if (status == FERRY_ERROR_DEVICE_LOST && replaces_host_copy(access)) {
-        ferryi_store_lock(store);
-        ferryi_store_copy(store, access->place)->written = 0;
-        ferryi_store_unlock(store);
-        status = ferryi_store_order(store, access->place, NULL, true);
+        if (status == FERRY_ERROR_DEVICE_LOST && replaces)
+            status = give_host_copy_up(access);
     }
     if (status == FERRY_OK)
         access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;

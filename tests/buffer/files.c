@@ -63,7 +63,7 @@ write_counting_file(const char *path, size_t count)
 size_t
 file_bytes(const char *path)
 {
-    struct stat info;
+    struct stat info = {0};
     assert_int_equal(stat(path, &info), 0);
     return (size_t)info.st_size;
 }

@@ -659,7 +659,8 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* What is made once for the process is made once: a leak shows again. */
+    /* What is made once for the process is made once, and a thread keeps its caches of pools that are gone until it makes the next: a
+     * scenario that is the first to reach one pool more leaves that one. A leak shows again. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;

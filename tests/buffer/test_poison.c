@@ -185,6 +185,64 @@ test_a_kernel_that_faults(void **state)
     world_close(&world);
 }
 
+/* -- on the way to the host ------------------------------------------------------------------------- */
+
+static void
+overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
+{
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, offset, count, &scope, &memory));
+    for (size_t i = 0; i < count; i++)
+        ((int *)memory)[i] = value;
+    OK(ferry_scope_close(&scope));
+}
+
+/* Of copies that a lost device was bringing to page-locked memory nothing is believed but what is written over them. */
+static void
+test_a_loss_on_the_way_to_the_host(void **state)
+{
+    static struct world world;
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_PINNED};
+    ferry_buffer *buffers[3];
+    ferry_scope scope;
+    void *memory = NULL;
+    int values[COUNT];
+    (void)state;
+    assert_true(fake.fakecuda_set_mode("lazy")); /* so that the copies are queued before the fault */
+    world_open(&world);
+    for (int i = 0; i < 3; i++) {
+        OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options, &buffers[i]));
+        OK(launch_fill(&world.w, world.stream, buffers[i], 0, COUNT, 1));
+    }
+    fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    for (int i = 0; i < 2; i++)
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(buffers[i], 0, FERRY_REST, 0));
+    fake.fakecuda_fail_none();
+
+    overwrite(buffers[0], 100, 50, 7);
+    expect_constant(&world.f, buffers[0], 0, 100, 50, 7);
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, values, 100));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150));
+    overwrite(buffers[0], 0, COUNT, 8);
+    expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
+    /* Nor by who meant to write, and did not. */
+    if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) == FERRY_OK)
+        ferry_scope_abandon(&scope);
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT));
+    /* Page-locked memory that the lost device was to give is missed with a status. */
+    memory = NULL;
+    if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) == FERRY_OK) {
+        assert_non_null(memory);
+        ferry_scope_abandon(&scope);
+    }
+    for (int i = 0; i < 3; i++)
+        ferry_buffer_destroy(&buffers[i]);
+    world_close(&world);
+    assert_true(fake.fakecuda_set_mode("thread"));
+}
+
 /* -- one of two devices ----------------------------------------------------------------------------- */
 
 enum { HALF = COUNT / 2 };
@@ -282,6 +340,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_poisoned_contexts_are_lost),
         cmocka_unit_test(test_a_kernel_that_faults),
+        cmocka_unit_test(test_a_loss_on_the_way_to_the_host),
         cmocka_unit_test(test_only_the_lost_one_of_two_is_lost),
     };
     return cmocka_run_group_tests(tests, find_driver, NULL);

@@ -14,9 +14,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "src/base/sanitizer.h"
 #include "src/pool/slab.h"
 
 #define BACKEND_ALLOCATIONS 4096
@@ -48,6 +50,31 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
+/* The memory sanitizer writes as much shadow as malloc gives: gigabytes that nobody touches come from mmap. */
+static inline bool
+backend_maps(size_t bytes)
+{
+    return FERRYI_MEMORY_SANITIZER && bytes >= 64 * MIB;
+}
+
+static inline void *
+backend_get_memory(size_t bytes)
+{
+    if (!backend_maps(bytes))
+        return aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static inline void
+backend_put_memory(void *memory, size_t bytes)
+{
+    if (backend_maps(bytes))
+        munmap(memory, bytes);
+    else
+        free(memory);
+}
+
 static inline ferry_status
 backend_alloc(void *user, size_t bytes, void **out)
 {
@@ -59,7 +86,7 @@ backend_alloc(void *user, size_t bytes, void **out)
     } else if (backend->capacity && backend->bytes + bytes > backend->capacity) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "backend_alloc %zu bytes: no more", bytes);
     } else {
-        void *memory = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+        void *memory = backend_get_memory(bytes);
         if (!memory || backend->count == BACKEND_ALLOCATIONS)
             abort();
         backend->live[backend->count].memory = memory;
@@ -90,7 +117,7 @@ backend_free(void *user, void *memory, size_t bytes)
     } else if (i == backend->count || backend->live[i].bytes != bytes) {
         backend->wrong_frees++;
     } else {
-        free(memory);
+        backend_put_memory(memory, bytes);
         backend->live[i] = backend->live[--backend->count];
         backend->bytes -= bytes;
         backend->frees++;
@@ -129,10 +156,10 @@ backend_remake(void *user, const struct ferryi_range_part *parts, size_t count, 
     } else {
         for (size_t i = 0; i < count; i++) {
             size_t index = backend_find_part(backend, &parts[i]);
-            free(backend->live[index].memory);
+            backend_put_memory(backend->live[index].memory, backend->live[index].bytes);
             backend->live[index] = backend->live[--backend->count];
         }
-        void *memory = aligned_alloc(4096, bytes);
+        void *memory = backend_get_memory(bytes);
         if (!memory || bytes % backend->granule)
             abort();
         backend->live[backend->count].memory = memory;
