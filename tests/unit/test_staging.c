@@ -374,8 +374,7 @@ static void
 test_who_chooses_has_measured(void **state)
 {
     (void)state;
-    static const struct ferryi_engine_config configs[] = {
-        {0}, {.threads = 3}, {.chunk_bytes = 64 * KIB}, {.chunk_count = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
+    static const struct ferryi_engine_config configs[] = {{0}, {.threads = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
     char *source = allocate(32 * MIB), *back = allocate(32 * MIB);
     scribble(source, 32 * MIB);
     for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
