@@ -116,6 +116,8 @@ typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
 void ferryi_mutex_init(ferryi_mutex *mutex);
+/* Of one that is held for some instructions at a time, by threads that run at once: who finds it taken looks for a while before it sleeps. */
+void ferryi_mutex_init_brief(ferryi_mutex *mutex);
 void ferryi_mutex_destroy(ferryi_mutex *mutex);
 void ferryi_mutex_lock(ferryi_mutex *mutex);
 void ferryi_mutex_unlock(ferryi_mutex *mutex);
@@ -126,6 +128,12 @@ void ferryi_cond_broadcast(ferryi_cond *cond);
 void ferryi_cond_wait(ferryi_cond *cond, ferryi_mutex *mutex);
 /* Until `deadline_ns` of ferryi_now_ns(); false when it passed. */
 bool ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline_ns);
+/*
+ * A wait that is expected to be short looks for a while before it sleeps, since waking up takes longer than that, and costs whoever
+ * wakes it a system call: end = ferryi_spin_end(); while (!come && ferryi_spin(end)); where there is one processor only, not at all.
+ */
+uint64_t ferryi_spin_end(void);
+bool ferryi_spin(uint64_t end); /* false when it has been long enough */
 /* Threads block all signals: the program's handlers run on its own threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), void *argument);
 void ferryi_thread_join(ferryi_thread thread);

@@ -23,6 +23,20 @@ ferryi_mutex_init(ferryi_mutex *mutex)
 }
 
 void
+ferryi_mutex_init_brief(ferryi_mutex *mutex)
+{
+#ifdef __GLIBC__
+    pthread_mutexattr_t attributes;
+    must(pthread_mutexattr_init(&attributes));
+    must(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP));
+    must(pthread_mutex_init(mutex, &attributes));
+    must(pthread_mutexattr_destroy(&attributes));
+#else
+    ferryi_mutex_init(mutex);
+#endif
+}
+
+void
 ferryi_mutex_destroy(ferryi_mutex *mutex)
 {
     must(pthread_mutex_destroy(mutex));
@@ -82,6 +96,39 @@ ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline
     int result = pthread_cond_timedwait(cond, mutex, &deadline);
     assert(result == 0 || result == ETIMEDOUT);
     return result == 0;
+}
+
+/* About what waking up takes in a virtual machine, so that no wait costs much more than twice the better way. */
+#define SPIN_NS 50000
+/* Looks between two of the clock. */
+#define SPIN_PAUSES 4
+
+static void
+pause_processor(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+uint64_t
+ferryi_spin_end(void)
+{
+    static _Atomic unsigned processors;
+    unsigned count = atomic_load_explicit(&processors, memory_order_relaxed);
+    if (count == 0)
+        atomic_store_explicit(&processors, count = ferryi_processors(), memory_order_relaxed);
+    return count > 1 ? ferryi_now_ns() + SPIN_NS : 0;
+}
+
+bool
+ferryi_spin(uint64_t end)
+{
+    for (int i = 0; i < SPIN_PAUSES && end; i++)
+        pause_processor();
+    return end && ferryi_now_ns() < end;
 }
 
 struct start {

@@ -14,6 +14,19 @@
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
+/* Work often comes soon. The mutex is held, and let go of meanwhile. */
+static void
+wait_for_work(ferryi_emulated_queue *queue)
+{
+    uint64_t performed = queue->performed, end = ferryi_spin_end();
+    ferryi_mutex_unlock(&queue->mutex);
+    while (atomic_load_explicit(&queue->submitted, memory_order_acquire) == performed && ferryi_spin(end))
+        ;
+    ferryi_mutex_lock(&queue->mutex);
+    if (!queue->first && !queue->closed)
+        ferryi_cond_wait(&queue->given, &queue->mutex);
+}
+
 static void
 worker_main(void *argument)
 {
@@ -25,7 +38,7 @@ worker_main(void *argument)
         else if (queue->closed)
             break;
         else
-            ferryi_cond_wait(&queue->changed, &queue->mutex);
+            wait_for_work(queue);
     }
     ferryi_mutex_unlock(&queue->mutex);
 }
@@ -45,9 +58,12 @@ threads_end(ferryi_emulated_queue *queue)
 static void
 threads_wait(ferryi_emulated_queue *queue, uint64_t number)
 {
+    uint64_t end = ferryi_spin_end();
+    while (atomic_load_explicit(&queue->performed, memory_order_acquire) < number && ferryi_spin(end))
+        ;
     ferryi_mutex_lock(&queue->mutex);
     while (queue->performed < number)
-        ferryi_cond_wait(&queue->changed, &queue->mutex);
+        ferryi_emulated_sleep(queue, number);
     ferryi_mutex_unlock(&queue->mutex);
 }
 

@@ -103,10 +103,12 @@ struct ferryi_emulated_command {
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
     _Atomic unsigned holders; /* its device, events, and waits of other queues */
+    _Atomic uint64_t submitted, performed; /* they rise under the mutex */
     ferryi_mutex mutex;       /* guards all below */
-    ferryi_cond changed;      /* work came, work was done, no more will come */
+    ferryi_cond given;        /* work came, or no more will come */
+    ferryi_cond done;         /* so much was performed as somebody sleeps for */
+    uint64_t awaited;         /* that much; UINT64_MAX: nobody sleeps */
     struct ferryi_emulated_command *first, *last;
-    uint64_t submitted, performed;
     bool busy;            /* somebody performs the first command */
     uint64_t ready_ns;    /* whoever is busy: when the commands before were done, had nobody overslept */
     bool closed;          /* no more work will come */
@@ -147,6 +149,8 @@ ferryi_emulated_of(ferryi_device *device)
 
 /* Perform the first command. The mutex is held, there is a command and nobody is busy; it is let go meanwhile. */
 void ferryi_emulated_step(ferryi_emulated_queue *queue);
+/* Sleep until commands up to `number` may have been performed. The mutex is held, and let go of meanwhile. */
+void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
 /* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
@@ -174,6 +178,8 @@ void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 struct ferryi_emulated_command *ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *queue,
                                                              uint64_t number);
 void ferryi_emulated_command_perform(struct ferryi_emulated_command *command, ferryi_emulated_queue *queue);
+/* Let go of all that it holds; it is freed with free(). */
+void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);
 void ferryi_emulated_command_discard(struct ferryi_emulated_command *command);
 
 ferry_status ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void *user), void *user);

@@ -63,7 +63,7 @@ create_command(ferryi_emulated *emulated, const char *call, enum kind kind, size
 }
 
 void
-ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
+ferryi_emulated_command_let_go(struct ferryi_emulated_command *head)
 {
     struct command *command = (struct command *)head;
     for (size_t i = 0; i < command->piece_count; i++) {
@@ -72,16 +72,25 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
     }
     if (command->kind == WAIT)
         ferryi_emulated_queue_release(command->wait.queue);
-    free(command);
+}
+
+void
+ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
+{
+    ferryi_emulated_command_let_go(head);
+    free(head);
 }
 
 /* -- performing -- */
 
-/* A copy engine writes to its device's memory past the processor's caches; to host memory past them only when there is more than they hold. */
+/* What a copy engine may leave of host memory in the processor's caches: they keep a small part of themselves for devices. */
+#define CACHED_DOWNLOAD ((size_t)1 << 20)
+
+/* A copy engine writes to its device's memory past the processor's caches; to host memory past them only when there is more than goes there. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
-    bool past = copy->direction != FERRY_DIRECTION_DOWNLOAD || bytes >= FERRYI_COPY_STREAM_FROM;
+    bool past = copy->direction != FERRY_DIRECTION_DOWNLOAD || bytes >= CACHED_DOWNLOAD;
     return past ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
 }
 

@@ -30,8 +30,10 @@ create_queue(const struct ferryi_emulated_scheduler *scheduler)
     }
     queue->scheduler = scheduler;
     queue->holders = 1;
-    ferryi_mutex_init(&queue->mutex);
-    ferryi_cond_init(&queue->changed);
+    ferryi_mutex_init_brief(&queue->mutex);
+    ferryi_cond_init(&queue->given);
+    ferryi_cond_init(&queue->done);
+    queue->awaited = UINT64_MAX;
     if (scheduler->begin(queue) != FERRY_OK) {
         ferryi_emulated_queue_release(queue);
         return NULL;
@@ -52,7 +54,8 @@ ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
     if (!queue || atomic_fetch_sub(&queue->holders, 1) != 1)
         return;
     assert(!queue->first);
-    ferryi_cond_destroy(&queue->changed);
+    ferryi_cond_destroy(&queue->done);
+    ferryi_cond_destroy(&queue->given);
     ferryi_mutex_destroy(&queue->mutex);
     free(queue->failure_text);
     free(queue);
@@ -61,26 +64,20 @@ ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
 static uint64_t
 queue_submitted(ferryi_emulated_queue *queue)
 {
-    ferryi_mutex_lock(&queue->mutex);
-    uint64_t number = queue->submitted;
-    ferryi_mutex_unlock(&queue->mutex);
-    return number;
+    return atomic_load_explicit(&queue->submitted, memory_order_acquire);
 }
 
 static bool
 queue_has_performed(ferryi_emulated_queue *queue, uint64_t number)
 {
-    ferryi_mutex_lock(&queue->mutex);
-    bool done = queue->performed >= number;
-    ferryi_mutex_unlock(&queue->mutex);
-    return done;
+    return atomic_load_explicit(&queue->performed, memory_order_acquire) >= number;
 }
 
 static bool
 queue_is_idle(ferryi_emulated_queue *queue)
 {
     ferryi_mutex_lock(&queue->mutex);
-    bool idle = queue->performed == queue->submitted && !queue->failure;
+    bool idle = queue_has_performed(queue, queue_submitted(queue)) && !queue->failure;
     ferryi_mutex_unlock(&queue->mutex);
     return idle;
 }
@@ -90,7 +87,7 @@ close_queue(ferryi_emulated_queue *queue)
 {
     ferryi_mutex_lock(&queue->mutex);
     queue->closed = true;
-    ferryi_cond_broadcast(&queue->changed);
+    ferryi_cond_broadcast(&queue->given);
     ferryi_mutex_unlock(&queue->mutex);
 }
 
@@ -132,14 +129,27 @@ ferryi_emulated_step(ferryi_emulated_queue *queue)
     queue->busy = true;
     ferryi_mutex_unlock(&queue->mutex);
     ferryi_emulated_command_perform(command, queue);
+    ferryi_emulated_command_let_go(command);
     ferryi_mutex_lock(&queue->mutex);
     queue->first = command->next;
     if (!queue->first)
         queue->last = NULL;
-    queue->performed++;
     queue->busy = false;
-    ferryi_cond_broadcast(&queue->changed);
-    ferryi_emulated_command_discard(command);
+    free(command);
+    if (queue->performed + 1 >= queue->awaited) {
+        queue->awaited = UINT64_MAX;
+        ferryi_cond_broadcast(&queue->done);
+    }
+    /* Last: who looks without the mutex goes on to take it. */
+    atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
+}
+
+void
+ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number)
+{
+    if (number < queue->awaited)
+        queue->awaited = number;
+    ferryi_cond_wait(&queue->done, &queue->mutex);
 }
 
 static ferry_status
@@ -192,8 +202,8 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, st
     else
         queue->first = command;
     queue->last = command;
-    queue->submitted++;
-    ferryi_cond_broadcast(&queue->changed);
+    atomic_store_explicit(&queue->submitted, queue->submitted + 1, memory_order_release);
+    ferryi_cond_signal(&queue->given);
     ferryi_mutex_unlock(&queue->mutex);
     ferryi_emulated_queue_release(queue);
     return FERRY_OK;

@@ -8,7 +8,7 @@ void
 ferryi_crew_init(struct ferryi_crew *crew)
 {
     *crew = (struct ferryi_crew){.last = &crew->first};
-    ferryi_mutex_init(&crew->mutex);
+    ferryi_mutex_init_brief(&crew->mutex);
     ferryi_cond_init(&crew->given);
     ferryi_cond_init(&crew->done);
 }
@@ -52,9 +52,25 @@ do_first(struct ferryi_crew *crew, bool by_helper)
     ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
     task->by_helper = by_helper;
     ferryi_mutex_lock(&crew->mutex);
-    task->done = true;
     if (crew->waiting > 0)
         ferryi_cond_broadcast(&crew->done);
+    atomic_store_explicit(&task->done, true, memory_order_release);
+}
+
+/* The mutex is held, and let go of meanwhile. */
+static void
+wait_for_task(struct ferryi_crew *crew)
+{
+    uint64_t shared = crew->shared, end = ferryi_spin_end();
+    ferryi_mutex_unlock(&crew->mutex);
+    while (atomic_load_explicit(&crew->shared, memory_order_relaxed) == shared && ferryi_spin(end))
+        ;
+    ferryi_mutex_lock(&crew->mutex);
+    if (crew->first || crew->stopping)
+        return;
+    crew->idle++;
+    ferryi_cond_wait(&crew->given, &crew->mutex);
+    crew->idle--;
 }
 
 static void
@@ -63,13 +79,10 @@ helper_main(void *argument)
     struct ferryi_crew *crew = argument;
     ferryi_mutex_lock(&crew->mutex);
     while (!crew->stopping) {
-        if (crew->first) {
+        if (crew->first)
             do_first(crew, true);
-            continue;
-        }
-        crew->idle++;
-        ferryi_cond_wait(&crew->given, &crew->mutex);
-        crew->idle--;
+        else
+            wait_for_task(crew);
     }
     ferryi_mutex_unlock(&crew->mutex);
 }
@@ -113,9 +126,26 @@ ferryi_crew_give(struct ferryi_crew *crew, struct ferryi_task *task, bool shared
     ferryi_mutex_lock(&crew->mutex);
     *crew->last = task;
     crew->last = &task->next;
+    atomic_store_explicit(&crew->shared, crew->shared + 1, memory_order_relaxed);
     if (crew->idle > 0)
         ferryi_cond_signal(&crew->given);
     ferryi_mutex_unlock(&crew->mutex);
+}
+
+/* A helper is at the task. The mutex is held, and let go of meanwhile. */
+static void
+wait_for_helper(struct ferryi_crew *crew, struct ferryi_task *task)
+{
+    uint64_t end = ferryi_spin_end();
+    ferryi_mutex_unlock(&crew->mutex);
+    while (!atomic_load_explicit(&task->done, memory_order_acquire) && ferryi_spin(end))
+        ;
+    ferryi_mutex_lock(&crew->mutex);
+    if (task->done)
+        return;
+    crew->waiting++;
+    ferryi_cond_wait(&crew->done, &crew->mutex);
+    crew->waiting--;
 }
 
 void
@@ -125,13 +155,10 @@ ferryi_crew_finish(struct ferryi_crew *crew, struct ferryi_task *task)
         return;
     ferryi_mutex_lock(&crew->mutex);
     while (!task->done) {
-        if (crew->first) {
+        if (crew->first)
             do_first(crew, false);
-            continue;
-        }
-        crew->waiting++;
-        ferryi_cond_wait(&crew->done, &crew->mutex);
-        crew->waiting--;
+        else
+            wait_for_helper(crew, task);
     }
     ferryi_mutex_unlock(&crew->mutex);
 }

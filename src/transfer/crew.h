@@ -11,7 +11,7 @@
  * fork, where its threads do not exist, does everything on the caller. Who waits for a task does waiting ones meanwhile, so that no
  * task depends on a thread being free.
  *
- * One mutex guards the list and the states of tasks; it is never held while bytes are copied.
+ * One mutex guards the list and the states of tasks; it is never held while bytes are copied. Who waits looks for a while before it sleeps.
  */
 
 #include "src/base/base.h"
@@ -25,7 +25,8 @@ struct ferryi_task {
     void *target;
     const void *source;
     size_t bytes;
-    bool given, done;  /* the crew's */
+    bool given;        /* the crew's */
+    atomic_bool done;  /* likewise */
     bool by_helper;    /* who did it */
     struct ferryi_task *next;
 };
@@ -34,6 +35,7 @@ struct ferryi_crew {
     ferryi_mutex mutex;
     ferryi_cond given, done;
     struct ferryi_task *first, **last; /* nobody has begun them */
+    _Atomic uint64_t shared;           /* tasks that ever were in the list */
     unsigned idle, waiting;            /* helpers, and finishers that sleep */
     unsigned count;                    /* running threads */
     bool stopping;

@@ -42,10 +42,12 @@ ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from, enu
     *tuning = (struct ferryi_tuning){.download = download, .from = from};
     ferryi_mutex_init(&tuning->mutex);
     add_candidates(tuning, loop, fixed_ring);
-    tuning->usual = tuning->candidates[0];
-    /* What a short download brings is often read at once: it stays in the caches. */
-    if (download && loop == FERRYI_COPY_LOOPS)
-        tuning->usual.loop = FERRYI_COPY_LIBC;
+    tuning->usual = tuning->brief = tuning->candidates[0];
+    /* The C library's loop is bad nowhere. */
+    if (loop == FERRYI_COPY_LOOPS)
+        tuning->brief.loop = FERRYI_COPY_LIBC;
+    if (!download)
+        tuning->usual = tuning->brief;
     atomic_init(&tuning->chosen, tuning->count == 1 ? 0 : -1);
 }
 
@@ -58,10 +60,11 @@ ferryi_tuning_clear(struct ferryi_tuning *tuning)
 struct ferryi_setup
 ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes)
 {
-    if (bytes < tuning->from)
-        return tuning->usual;
+    if (bytes < FERRYI_BRIEF_BYTES)
+        return tuning->brief;
     int chosen = atomic_load_explicit(&tuning->chosen, memory_order_acquire);
-    return tuning->candidates[chosen >= 0 ? chosen : 0];
+    bool fits = chosen >= 0 && (bytes >= tuning->from || !tuning->candidates[chosen].large);
+    return fits ? tuning->candidates[chosen] : tuning->usual;
 }
 
 int

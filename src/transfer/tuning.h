@@ -8,7 +8,7 @@
  * Small chunks stay in the caches while they are filled and drained, so that the bytes cross memory once less; large ones, filled past
  * the caches, win where another core or a slow engine drains them later. Which of the two holds is a matter of the machine
  * and of the device, so the first large transfers of each direction find out: stretches of them take turns through the candidates, each
- * is timed while its pipeline is full, and the fastest stays. They are the transfer's own bytes, so nothing is moved for the measurement
+ * is timed while its pipeline is full, and the fastest stays; shorter ones take it too if it is one of the small ring. They are the transfer's own bytes, so nothing is moved for the measurement
  * alone. A transfer that is watched, or whose chunks the caller chose, is never measured.
  */
 
@@ -19,6 +19,12 @@
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
 /* From here on helpers take part, and threads are worth starting. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
+
+/*
+ * What a shorter download brings stays in the caches. A longer one has been through as many bytes of the ring meanwhile, and takes longer
+ * to write into the caches than it takes to be read from memory afterwards, even where it is read at once.
+ */
+#define FERRYI_BRIEF_BYTES ((size_t)1 << 20)
 
 #define FERRYI_SETUPS 3
 
@@ -31,7 +37,8 @@ struct ferryi_tuning {
     ferryi_mutex mutex;
     bool download;
     size_t from;               /* bytes of a transfer that has room for a trial */
-    struct ferryi_setup usual; /* of shorter ones */
+    struct ferryi_setup brief; /* of transfers below FERRYI_BRIEF_BYTES */
+    struct ferryi_setup usual; /* of others, until it is known better */
     struct ferryi_setup candidates[FERRYI_SETUPS];
     unsigned count;
     double best[FERRYI_SETUPS]; /* ns per byte; 0: not measured */

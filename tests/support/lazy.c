@@ -19,7 +19,7 @@ lazy_wait(ferryi_emulated_queue *queue, uint64_t number)
     ferryi_mutex_lock(&queue->mutex);
     while (queue->performed < number) {
         if (queue->busy)
-            ferryi_cond_wait(&queue->changed, &queue->mutex);
+            ferryi_emulated_sleep(queue, queue->performed + 1);
         else
             ferryi_emulated_step(queue);
     }

@@ -374,8 +374,7 @@ static void
 test_who_chooses_has_measured(void **state)
 {
     (void)state;
-    static const struct ferryi_engine_config configs[] = {
-        {0}, {.threads = 3}, {.chunk_bytes = 64 * KIB}, {.chunk_count = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
+    static const struct ferryi_engine_config configs[] = {{0}, {.threads = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
     char *source = allocate(32 * MIB), *back = allocate(32 * MIB);
     scribble(source, 32 * MIB);
     for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
@@ -418,12 +417,18 @@ test_the_fastest_is_chosen(void **state)
         turn++;
     }
     assert_int_equal(t.chosen, last);
+    /* One of the large ring is not for transfers that have no room to measure it, and none is for brief ones. */
+    assert_true(t.candidates[last].large && ferryi_tuning_choose(&t, 16 * MIB).large);
+    assert_false(ferryi_tuning_choose(&t, 16 * MIB - 1).large);
     ferryi_tuning_clear(&t);
     /* What cannot be had is not chosen, however it looks. */
     ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     while ((candidate = ferryi_tuning_begin(&t)) >= 0)
         ferryi_tuning_end(&t, candidate, 1.0 + candidate, candidate != 0);
     assert_int_equal(t.chosen, 1);
+    if (!t.candidates[1].large)
+        assert_int_equal(ferryi_tuning_choose(&t, 16 * MIB - 1).loop, t.candidates[1].loop);
+    assert_int_equal(ferryi_tuning_choose(&t, MIB - 1).loop, FERRYI_COPY_LIBC);
     ferryi_tuning_clear(&t);
     /* Nothing to choose, nothing to measure. */
     ferryi_tuning_init(&t, true, 16 * MIB, FERRYI_COPY_STREAM, true);
