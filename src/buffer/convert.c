@@ -34,7 +34,7 @@ check_conversion(const ferry_conversion *conversion, ferry_convert_policy *polic
         return status;
     if (*policy == 0)
         *policy = FERRY_CONVERT_SATURATE;
-    if (*policy < FERRY_CONVERT_SATURATE || *policy > FERRY_CONVERT_TRUNCATE)
+    if ((unsigned)*policy > FERRY_CONVERT_TRUNCATE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown", what, (int)*policy);
     return FERRY_OK;
 }

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Break conditions of src/ one by one, and count how many of these mistakes the tests notice.
 
-usage: mutation.py WORK-FOLDER [--count N] [--seed S] [--only PREFIX] [--list]
+usage: mutation.py WORK-FOLDER [--count N] [--seed S] [--only PREFIX] [--again LOG] [--list]
 
 A copy of the project is changed, never the project itself; a seed always picks the same places of the same sources.
 Each change is built, and tests of the unit, device and buffer suites run until one fails: those of the changed noun
-first, then all others, the quickest first. A change gets 90 s; a test that takes far longer than on the unchanged
-project has noticed that it hangs. What does not compile is not counted, and what tests/analysis/equivalent.txt explains
+first, then all others, the quickest first. A change gets 90 s of processor time; a test that takes far longer than on
+the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile is not counted, and what tests/analysis/equivalent.txt explains
 is not drawn. The exit status is 0 at 95 % and above.
 """
 
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOAL = 0.95
 SUITES = ("ferry:unit", "ferry:device", "ferry:buffer")
 OPTIONS = ["-Ddebug_checks=true", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled", "-Dcli=disabled"]
-BUDGET = 90.0  # seconds of tests for one change
+BUDGET = 90.0  # seconds of processor time for one change: what else the machine does makes no difference
 SLOW = 30.0  # tests that take longer than this on the unchanged project are left out
 # What the tests of a noun are called when they have another name.
 CALLED = {"access": "scopes", "bodies": "create", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create",
@@ -169,15 +169,21 @@ def is_near(test, path):
     return bool(nouns & set(re.split(r"[ _]", test.name)))
 
 
+def processor_seconds():
+    """Of all processes that were waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def caught_by(folder, tests, path):
     """The first test that fails; None when none does in the time that there is."""
-    end = time.monotonic() + BUDGET
+    end = processor_seconds() + BUDGET
     near = [test for test in tests if is_near(test, path)]
     for stage in (near, [test for test in tests if test not in near]):
         if not build(folder, {test.target for test in stage if test.target}):
             return "invalid"
         for test in stage:
-            if time.monotonic() >= end:
+            if processor_seconds() >= end:
                 return None
             outcome = test.run(max(SLOW, 10 * test.seconds))
             if outcome != "passed":
@@ -208,16 +214,26 @@ def prepare(work):
     return tree, folder, measured(folder, tree)
 
 
+def survived_in(log):
+    """Lines of an earlier run, without their line numbers, which may have changed."""
+    lines = pathlib.Path(log).read_text(encoding="utf-8").splitlines()
+    return {re.sub(r":\d+: ", ": ", line.removeprefix("survivor: "), count=1) for line in lines if line.startswith("survivor: ")}
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("work", type=pathlib.Path)
     arguments.add_argument("--count", type=int, default=50)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--only", default="src/", help="files whose names begin so")
+    arguments.add_argument("--again", metavar="LOG", help="only what survived in the log of an earlier run")
     arguments.add_argument("--list", action="store_true", help="print the changes and do nothing")
     options = arguments.parse_args()
     drawn = mutants(options.only)
     random.Random(options.seed).shuffle(drawn)
+    if options.again:
+        wanted = survived_in(options.again)
+        drawn = [mutant for mutant in drawn if f"{mutant.path}: {mutant.before}  ->  {mutant.after}" in wanted]
     if options.list:
         print(*drawn[:options.count], sep="\n")
         return 0

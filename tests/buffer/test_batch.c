@@ -458,6 +458,28 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     assert_int_equal(ferry_batch_count(NULL), 0);
 }
 
+/* The sum of what a batch moves is counted before anything moves. */
+static void
+test_a_batch_of_more_bytes_than_a_size(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *a, *b;
+    ferry_batch *batch;
+    OK(ferry_buffer_create(f->context, BYTE, PTRDIFF_MAX, NULL, &a));
+    OK(ferry_buffer_create(f->context, BYTE, PTRDIFF_MAX, NULL, &b));
+    OK(ferry_batch_create(f->context, &batch));
+    for (int i = 0; i < 3; i++)
+        OK(ferry_batch_copy(batch, a, BYTE, 0, b, 0, PTRDIFF_MAX));
+    ferry_transfer_stats before = moved(f);
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_batch_submit(batch));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_batch_submit_async(batch, NULL, NULL));
+    expect_moved(f, &before, 0, 0);
+    STATE(a, UNINITIALIZED);
+    ferry_batch_destroy(&batch);
+    ferry_buffer_destroy(&a);
+    ferry_buffer_destroy(&b);
+}
+
 static void
 test_adding_checks_everything(void **state)
 {
@@ -734,6 +756,7 @@ main(void)
         TEST(test_async_batches_keep_the_order_of_submission),
         TEST(test_a_cancelled_batch_leaves_the_map_truthful),
         TEST(test_a_batch_keeps_its_buffers_and_its_copies),
+        TEST(test_a_batch_of_more_bytes_than_a_size),
         TEST(test_adding_checks_everything),
         TEST(test_wrapped_memory_in_a_batch),
         TEST(test_unwritten_bytes_are_copied_as_zeros),

@@ -40,11 +40,80 @@ test_counts_are_checked_against_the_limit(void **state)
     b = make_ints(&f, 1024);
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, 1025));
     assert_non_null(strstr(ferry_last_error(), "4096"));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, SIZE_MAX / 2));
     assert_int_equal(ferry_buffer_count(b), 1024);
     ferry_buffer_destroy(&b);
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f.context, INT, 1025, NULL, &b));
     assert_non_null(strstr(ferry_last_error(), "4096"));
     fixture_close(&f);
+}
+
+/* Without a limit, what a size or an element can describe is one. */
+static void
+test_counts_are_checked_against_sizes(void **state)
+{
+    fixture *f = *state;
+    const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
+    ferry_element huge = {.name = "huge", .c_type = "struct huge", .bytes = (size_t)5 << 30, .align = 4, .kind = FERRY_KIND_STRUCT,
+                          .fields = &field, .field_count = 1};
+    ferry_buffer *b = make_ints(f, 10), *out = NULL;
+    huge.identity = ferry_element_identity(&huge);
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, PTRDIFF_MAX / 4 + 1));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, SIZE_MAX));
+    assert_int_equal(ferry_buffer_count(b), 10);
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, PTRDIFF_MAX / 4 + 1, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, &huge, 1, NULL, &out));
+    assert_non_null(strstr(ferry_last_error(), "4 GiB"));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_view_of(b, &huge, 0, 0, &out));
+    assert_non_null(strstr(ferry_last_error(), "4 GiB"));
+    assert_null(out);
+    ferry_buffer_destroy(&b);
+}
+
+/* Elements that want more than copies have anyway get it, at every place. */
+static void
+test_alignment_of_elements_is_kept(void **state)
+{
+    fixture *f = *state;
+    const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
+    ferry_element wide = {.name = "wide", .c_type = "struct wide", .bytes = 2048, .align = 2048, .kind = FERRY_KIND_STRUCT,
+                          .fields = &field, .field_count = 1};
+    ferry_buffer *b, *small = make_ints(f, 600), *view = NULL;
+    wide.identity = ferry_element_identity(&wide);
+    OK(ferry_buffer_create(f->context, &wide, 3, NULL, &b));
+    for (int place = 0; place <= f->places; place++) {
+        void *pointer;
+        OK(ferry_buffer_pin(b, place, &pointer));
+        assert_int_equal((uintptr_t)pointer % 2048, 0);
+        OK(ferry_buffer_unpin(b, place));
+    }
+    /* Others promise less. */
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(small, &wide, 0, 1, &view));
+    assert_non_null(strstr(ferry_last_error(), "2048"));
+    assert_null(view);
+    ferry_buffer_destroy(&small);
+    ferry_buffer_destroy(&b);
+}
+
+/* Found is who has the name, whoever else there is; what is found is one more handle. */
+static void
+test_buffers_are_found_by_name(void **state)
+{
+    fixture *f = *state;
+    const char *const names[] = {"one", NULL, "two", NULL, "three"};
+    ferry_buffer *made[LENGTH(names)], *found;
+    for (size_t i = 0; i < LENGTH(names); i++)
+        OK(ferry_buffer_create(f->context, INT, i + 1, &(ferry_buffer_options){.name = names[i]}, &made[i]));
+    for (size_t i = 0; i < LENGTH(names); i += 2) {
+        OK(ferry_context_find(f->context, names[i], &found));
+        ferry_buffer_destroy(&made[i]);
+        assert_int_equal(ferry_buffer_count(found), i + 1);
+        ferry_buffer_destroy(&found);
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_find(f->context, names[i], &found));
+    }
+    ferry_buffer_destroy(&made[1]);
+    ferry_buffer_destroy(&made[3]);
 }
 
 /* Three GiB are described, viewed and written at the end; only what is touched costs memory of the machine. */
@@ -334,6 +403,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_new_buffer_takes_no_memory),
         cmocka_unit_test(test_counts_are_checked_against_the_limit),
+        TEST(test_counts_are_checked_against_sizes),
+        TEST(test_alignment_of_elements_is_kept),
+        TEST(test_buffers_are_found_by_name),
         TEST(test_three_gibibytes_work),
         TEST(test_create_from_copies),
         TEST(test_zero_lengths_do_nothing),

@@ -583,6 +583,53 @@ test_host_memory_runs_short(void **state)
     fixture_close(&f);
 }
 
+/* Host memory that was reserved and never written goes first, at all places that share it. */
+static void
+test_reserved_host_memory_goes(void **state)
+{
+    (void)state;
+    fixture f;
+    ferry_buffer *reserved[FIT], *next;
+    int left = 0;
+    fixture_open(&f, &(ferry_context_options){.host_bytes_limit = LIMIT});
+    for (int i = 0; i < FIT; i++) {
+        reserved[i] = make_ints(&f, COUNT);
+        OK(ferry_buffer_reserve(reserved[i], 0));
+        assert_true(is_at(reserved[i], 0));
+    }
+    next = make_counting(&f, COUNT, 5);
+    for (int i = 0; i < FIT; i++) {
+        left += is_at(reserved[i], 0);
+        STATE(reserved[i], UNINITIALIZED);
+        if (f.coherent)
+            assert_int_equal(is_at(reserved[i], 1) && !is_at(reserved[i], 0), false);
+    }
+    assert_int_equal(left, FIT - 1);
+    expect_counting(&f, next, 0, 0, COUNT, 5);
+    ferry_buffer_destroy(&next);
+    expect_constant(&f, reserved[0], 0, 0, COUNT, 0);
+    destroy_set(reserved, FIT);
+    fixture_close(&f);
+}
+
+/* Blocks of a program are never taken from it. */
+static void
+test_nothing_to_evict(void **state)
+{
+    fixture *f = *state;
+    ferry_pool *pool;
+    ferry_block *block, *more = NULL;
+    if (f->coherent)
+        skip();
+    OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_take(pool, LIMIT, f->stream, &block));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_take(pool, BYTES, f->stream, &more));
+    assert_null(more);
+    OK(ferry_pool_give(&block, f->stream));
+    OK(ferry_pool_take(pool, BYTES, f->stream, &more));
+    OK(ferry_pool_give(&more, f->stream));
+}
+
 /* A write-back that finds no host memory is none; one that finds clean host copies makes them go. */
 static void
 test_both_run_short(void **state)
@@ -735,14 +782,17 @@ test_compaction_of_parts(void **state)
         write_counting(f, left[i], 0, 0, FIRST, 77);
         write_counting(f, left[i], 0, GAP, SECOND - GAP, 77);
     }
+    /* Of this one nothing. */
+    write_counting(f, left[FIT - 1], 0, 0, COUNT, 77);
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
     assert_true(done.moved_bytes > 0 && done.moved_bytes % (BYTES - FIRST * sizeof(int32_t)) == 0);
     ferry_transfer_stats before = moved(f);
-    for (int i = 0; i < FIT; i++) {
+    for (int i = 0; i < FIT - 1; i++) {
         expect_counting(f, left[i], 1, FIRST, GAP - FIRST, 3 * i);
         expect_counting(f, left[i], 1, SECOND, COUNT - SECOND, 3 * i);
     }
     expect_moved(f, &before, 0, 0);
+    expect_counting(f, left[FIT - 1], 1, 0, COUNT, 77);
     destroy_set(left, FIT);
 }
 
@@ -998,6 +1048,8 @@ main(void)
         SMALL(test_wrapped_memory_takes_what_is_evicted),
         cmocka_unit_test(test_host_memory_runs_short),
         cmocka_unit_test(test_both_run_short),
+        cmocka_unit_test(test_reserved_host_memory_goes),
+        SMALL(test_nothing_to_evict),
         TEST(test_compaction_keeps_every_byte),
         TEST(test_compaction_moves_nothing_in_use),
         TEST(test_compaction_of_parts),

@@ -71,10 +71,13 @@ has_tripped(void)
 
 /* -- the world -------------------------------------------------------------------------------------- */
 
+static unsigned logged_errors;
+
 static void
-ignore_log(ferry_log_level level, const char *message, void *user)
+count_log(ferry_log_level level, const char *message, void *user)
 {
-    (void)level, (void)message, (void)user;
+    (void)message, (void)user;
+    logged_errors += level == FERRY_LOG_ERROR;
 }
 
 static void
@@ -92,7 +95,7 @@ put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 static void
 world_open(struct world *world, enum start start, enum memory memory)
 {
-    ferry_context_options options = {.devices = "fault", .log = ignore_log, .staging_chunk_bytes = 4096, .staging_chunk_count = 2};
+    ferry_context_options options = {.devices = "fault", .log = count_log, .staging_chunk_bytes = 4096, .staging_chunk_count = 2};
     /* Half of the scenarios have helpers. */
     if (start == AT_DEVICE || start == IN_PARTS) {
         options.staging_chunk_count = 6;
@@ -481,13 +484,22 @@ resize_to(struct world *world, size_t count)
 static ferry_status run_grow(struct world *world) { return resize_to(world, MORE); }
 static ferry_status run_shrink(struct world *world) { return resize_to(world, 1000); }
 
+static void
+count_release(void *memory, void *user)
+{
+    (void)memory;
+    ++*(int *)user;
+}
+
 static ferry_status
 run_wrap_host(struct world *world)
 {
-    int memory[COUNT];
+    int memory[COUNT], releases = 0;
     ferry_buffer *wrapped;
+    const ferry_wrap_options options = {.on_release = count_release, .user = &releases};
     memcpy(memory, world->memory, sizeof(memory));
-    ferry_status status = ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, NULL, &wrapped);
+    ferry_status status = ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, &options, &wrapped);
+    assert_int_equal(releases, 0);
     if (status != FERRY_OK)
         return status;
     status = launch_add(&world->w, world->stream, wrapped, 0, COUNT, 1);
@@ -497,6 +509,7 @@ run_wrap_host(struct world *world)
     /* A wrap that could not end goes on. */
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
         fail_msg("%s: unwrap again: %s", world->name, ferry_last_error());
+    assert_int_equal(releases, 1);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], world->memory[i] + added);
     return status;
@@ -737,7 +750,7 @@ test_contexts_that_fail_to_open(void **state)
         fault_status(statuses[i]);
         for (uint64_t nth = 1; tripped; nth++) {
             ferry_context *context = NULL;
-            ferry_context_options options = {.devices = "fault:2", .log = ignore_log};
+            ferry_context_options options = {.devices = "fault:2", .log = count_log};
             fault_arm(nth);
             ferry_status status = ferry_context_create(&options, &context);
             tripped = fault_tripped();
@@ -770,6 +783,36 @@ test_contexts_that_fail_to_close(void **state)
         world_close(&world);
         tripped = fault_tripped();
         fault_disarm();
+    }
+}
+
+/* A wrap that is destroyed brings newer bytes back, or says that it could not. */
+static void
+test_wraps_that_fail_to_come_back(void **state)
+{
+    static struct world world;
+    (void)state;
+    bool tripped = true;
+    fault_status(FERRY_ERROR_DEVICE);
+    for (uint64_t nth = 1; tripped; nth++) {
+        int memory[COUNT];
+        ferry_buffer *wrapped;
+        world_open(&world, AT_HOST, PAGEABLE);
+        world.name = "destroy a wrap";
+        memcpy(memory, world.memory, sizeof(memory));
+        OK(ferry_buffer_wrap_host(world.f.context, INT, memory, COUNT, NULL, &wrapped));
+        OK(launch_add(&world.w, world.stream, wrapped, 0, COUNT, 1));
+        logged_errors = 0;
+        fault_arm(nth);
+        ferry_buffer_destroy(&wrapped);
+        tripped = fault_tripped();
+        fault_disarm();
+        assert_null(wrapped);
+        settle(&world);
+        for (int i = 0; i < COUNT && logged_errors == 0; i++)
+            assert_int_equal(memory[i], world.memory[i] + 1);
+        assert_true(tripped || logged_errors == 0);
+        world_close(&world);
     }
 }
 
@@ -944,6 +987,7 @@ main(void)
         cmocka_unit_test_teardown(test_memory_is_short, disarm),
         cmocka_unit_test_teardown(test_every_allocation_fails, disarm),
         cmocka_unit_test_teardown(test_contexts_that_fail_to_close, disarm),
+        cmocka_unit_test_teardown(test_wraps_that_fail_to_come_back, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
         cmocka_unit_test_teardown(test_failing_bodies, disarm),
     };

@@ -254,6 +254,8 @@ test_rows_check_everything(void **state)
     FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 2, 5, 10));
     FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 20, 5, 10));
     FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, huge, memory, huge, huge, 1));
+    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, huge - 2, memory, 10, 5, 2));
+    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 2, 5, 2));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from_2d(b, DOUBLE, 0, 10, memory, 10, 5, 2));
     FAILS(invalid, ferry_buffer_copy_to_2d(NULL, INT, 0, 10, memory, 10, 5, 2));
     FAILS(invalid, ferry_buffer_copy_to_2d(b, INT, 0, 10, NULL, 10, 5, 2));

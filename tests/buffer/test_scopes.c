@@ -153,6 +153,74 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* So many as a claim can tell apart, and not one more. */
+static void
+test_open_all_merges_up_to_a_limit(void **state)
+{
+    enum { MANY_SHARES = 31 };
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_argument arguments[MANY_SHARES + 1];
+    ferry_scope scopes[MANY_SHARES + 1], other;
+    void *memory;
+    for (int i = 0; i <= MANY_SHARES; i++)
+        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, (size_t)i, 100), FERRY_READ);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
+    assert_non_null(strstr(ferry_last_error(), "31"));
+    OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
+    /* Each ends by itself, on whatever stream; the last of them ends all. */
+    for (int i = 0; i < MANY_SHARES; i++) {
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
+        OK(ferry_scope_close_on(&scopes[i], f->stream));
+        OK(ferry_scope_close_on(&scopes[i], f->stream));
+    }
+    add_to(f, b, 0, 0, FERRY_REST, 1);
+    expect_counting(f, b, 1, 0, FERRY_REST, 1);
+    ferry_buffer_destroy(&b);
+}
+
+/* Writes that lie one within the other on a stream all count when they are closed, from the innermost outwards. */
+static void
+test_scopes_of_a_stream_nest_deeply(void **state)
+{
+    enum { DEEP = 200 };
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope scopes[DEEP];
+    /* Many segments: each write needs room of its own in the map. */
+    for (size_t at = 0; at + 1 < COUNT; at += 2)
+        touch(f, b, 1, FERRY_READ, at, 1);
+    for (size_t i = 0; i < DEEP; i++) {
+        int32_t value = -(int32_t)i, *memory = open_at(f, b, 1, FERRY_UPDATE, i, COUNT - 2 * i, &scopes[i]);
+        device_write(f, 1, memory, &value, sizeof(value));
+    }
+    for (size_t i = DEEP; i-- > 0;)
+        OK(ferry_scope_close(&scopes[i]));
+    for (size_t i = 0; i < DEEP; i++)
+        expect_constant(f, b, 0, i, 1, -(int32_t)i);
+    expect_counting(f, b, 0, DEEP, FERRY_REST, 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* A copy of a scope ends nothing once the scope itself has ended. */
+static void
+test_copies_of_ended_scopes(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope scope, copy, next;
+    open_at(f, b, 1, FERRY_READ, 0, COUNT, &scope);
+    copy = scope;
+    OK(ferry_scope_close(&scope));
+    open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &next);
+    OK(ferry_scope_close_on(&copy, f->stream));
+    OK(ferry_scope_close(&copy));
+    void *memory;
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &copy, &memory));
+    OK(ferry_scope_close(&next));
+    ferry_buffer_destroy(&b);
+}
+
 /* "An abandoned OVERWRITE keeps the other places' old value and never shows another buffer's bytes." */
 static void
 test_an_abandoned_write_keeps_the_old_value(void **state)
@@ -301,6 +369,9 @@ main(void)
         TEST(test_closing_twice_touches_nobody_else),
         TEST(test_open_all_opens_all_or_none),
         TEST(test_open_all_merges_overlapping_arguments),
+        TEST(test_open_all_merges_up_to_a_limit),
+        TEST(test_scopes_of_a_stream_nest_deeply),
+        TEST(test_copies_of_ended_scopes),
         TEST(test_an_abandoned_write_keeps_the_old_value),
         TEST(test_wait_free_waits_for_scopes),
         TEST(test_a_scope_closes_on_another_stream),

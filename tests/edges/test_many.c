@@ -20,16 +20,33 @@ is_long(void)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Pages of this process in memory, as bytes. */
+/* Addresses that this process has, and those with memory, as bytes. */
+static void
+ask_system(size_t *out_addresses, size_t *out_resident)
+{
+    size_t total = 0, pages = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu", &total, &pages), 2);
+    fclose(file);
+    *out_addresses = total * page;
+    *out_resident = pages * page;
+}
+
 static size_t
 resident(void)
 {
-    long total = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%ld %ld", &total, &pages), 2);
-    fclose(file);
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+    size_t addresses, bytes;
+    ask_system(&addresses, &bytes);
+    return bytes;
+}
+
+static size_t
+addresses(void)
+{
+    size_t bytes, in_memory;
+    ask_system(&bytes, &in_memory);
+    return bytes;
 }
 
 static void
@@ -145,6 +162,40 @@ test_ten_thousand_contexts(void **state)
 #endif
 }
 
+static void
+write_and_destroy(fixture *f, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ferry_buffer *buffer = make_counting(f, 1, (int)i);
+        expect_counting(f, buffer, 0, 0, 1, (int)i);
+        ferry_buffer_destroy(&buffer);
+    }
+}
+
+/* A checked run keeps the addresses of what is gone, and not for ever: a process has only so many. */
+static void
+test_addresses_of_the_gone_are_bounded(void **state)
+{
+    (void)state;
+    fixture f;
+    if (FERRYI_THREAD_SANITIZER)
+        skip(); /* checked runs are tested without it */
+    setenv("FERRY_DEBUG", "1", 1);
+    fixture_open(&f, &(ferry_context_options){0});
+    size_t at_first = addresses();
+    write_and_destroy(&f, 4500);
+    size_t kept = addresses() - at_first;
+    write_and_destroy(&f, 4500);
+    size_t more = addresses() - at_first - kept;
+    print_message("# %zu bytes of addresses were kept of 4500 buffers, and %zu of as many more\n", kept, more);
+#if !FERRYI_SANITIZED_MALLOC
+    assert_true(kept > (size_t)4000 * 3 * (size_t)sysconf(_SC_PAGESIZE));
+    assert_true(more < kept / 4);
+#endif
+    fixture_close(&f);
+    setenv("FERRY_DEBUG", "0", 1);
+}
+
 int
 main(void)
 {
@@ -153,6 +204,7 @@ main(void)
         TEST(test_a_million_buffers),
         TEST(test_a_hundred_thousand_segments),
         cmocka_unit_test(test_ten_thousand_contexts),
+        cmocka_unit_test(test_addresses_of_the_gone_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "src/buffer/element.h"
+#include "tests/support/short_memory.h"
 
 /* -- helpers --------------------------------------------------------------------------------------- */
 
@@ -302,6 +303,48 @@ test_the_first_cuda_declaration_stays(void **state)
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
 }
 
+/* Whichever allocation fails: the description is refused by name, nothing of it stays, and it is taken the next time. */
+static void
+take_in_spite_of_short_memory(const ferry_element *element)
+{
+    const ferry_element *kept = NULL;
+    bool tripped = true;
+    uint64_t nth;
+    ferryi_fail(FERRY_ERROR_IO, "nothing"); /* the thread has its sentence */
+    for (nth = 1; tripped; nth++) {
+        int64_t live = short_memory_live();
+        short_memory_arm(nth);
+        ferry_status status = ferryi_element_intern(element, &kept);
+        tripped = short_memory_tripped();
+        short_memory_disarm();
+        assert_int_equal(status, tripped ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
+        if (tripped) {
+            assert_null(kept);
+            assert_int_equal(short_memory_live(), live);
+            assert_non_null(strstr(ferry_last_error(), element->name));
+        }
+    }
+    assert_true(nth > 2);
+    assert_true(ferry_element_equal(kept, element));
+    assert_string_equal(ferryi_element_cuda_declaration(kept), element->cuda_declaration);
+}
+
+static void
+test_no_memory_for_a_description(void **state)
+{
+    (void)state;
+    const ferry_element *kept;
+    ferry_element element = structure(40, 8, vec3_fields, 2), late = structure(48, 8, vec3_fields, 2);
+    element.name = "forty";
+    element.cuda_declaration = "struct forty;";
+    take_in_spite_of_short_memory(&element);
+    /* A declaration that comes later. */
+    late.name = "late";
+    assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
+    late.cuda_declaration = "struct late;";
+    take_in_spite_of_short_memory(&late);
+}
+
 static void
 test_a_wrong_identity_is_refused(void **state)
 {
@@ -377,6 +420,7 @@ main(void)
         cmocka_unit_test(test_without_a_c_type_the_name_stands_for_it),
         cmocka_unit_test(test_scalars_are_one_element_however_aligned),
         cmocka_unit_test(test_the_first_cuda_declaration_stays),
+        cmocka_unit_test(test_no_memory_for_a_description),
         cmocka_unit_test(test_a_wrong_identity_is_refused),
         cmocka_unit_test(test_threads_get_the_same_elements),
     };
