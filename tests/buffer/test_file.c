@@ -10,6 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "src/base/sanitizer.h"
+#if FERRYI_MEMORY_SANITIZER
+#include <sanitizer/msan_interface.h>
+#endif
+
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
 
@@ -61,7 +66,13 @@ fstat(int fd, struct stat *out)
 ssize_t
 pread(int fd, void *memory, size_t bytes, off_t offset)
 {
-    return misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
+    ssize_t result = misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
+#if FERRYI_MEMORY_SANITIZER
+    /* It does not know what a system call of one's own writes. */
+    if (result > 0)
+        __msan_unpoison(memory, (size_t)result);
+#endif
+    return result;
 }
 
 ssize_t
