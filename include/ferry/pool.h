@@ -34,14 +34,21 @@ typedef enum ferry_memory_kind {
 /** Size classes of the statistics: up to 1 KiB, 2 KiB, ... 512 MiB, and above. */
 #define FERRY_POOL_BIN_COUNT 21
 
-/** Counts of one doubling of sizes, by requested bytes. */
+/**
+ * Counts of one doubling of sizes, by requested bytes; what is idle, by its own. Calls to the device, trims, evictions and waits are the pool's as a whole: all classes
+ * share its slabs, and what makes room for one class gives up memory of others.
+ */
 typedef struct ferry_pool_bin {
-    uint64_t takes;         /**< blocks handed out */
-    uint64_t hits;          /**< of them, from idle memory of the pool */
-    uint64_t live_blocks;   /**< handed out now */
+    uint64_t takes;           /**< blocks handed out */
+    uint64_t hits;            /**< of them, from idle memory of the pool */
+    uint64_t live_blocks;     /**< handed out now */
     uint64_t live_bytes;
-    uint64_t cached_blocks; /**< idle now */
+    uint64_t cached_blocks;   /**< idle now */
     uint64_t cached_bytes;
+    uint64_t misses;          /**< the other takes; failed ones are in no class */
+    double hit_rate;          /**< hits / takes; 0 when there were none */
+    uint64_t requested_bytes; /**< what the holders of its live blocks asked for; at most live_bytes */
+    uint64_t peak_live_bytes; /**< at most, of what was seen whenever a block came from elsewhere than the thread's own magazines, and by this call: at least so much was held */
 } ferry_pool_bin;
 
 /** What a pool did and holds. Exact when no call is running on it. Bytes are bytes of blocks, unless said otherwise. */
@@ -54,7 +61,10 @@ typedef struct ferry_pool_stats {
     uint64_t cached_blocks, cached_bytes; /**< idle, free to be taken or given back */
     uint64_t pending_blocks, pending_bytes; /**< of the cached: still used by queued work */
     uint64_t reserved_bytes;    /**< taken from the device now; at least live + cached */
-    uint64_t peak_live_bytes, peak_reserved_bytes;
+    uint64_t peak_live_bytes;   /**< exact where one thread uses the pool, or several in turn that hold nothing in between. Threads that hold blocks at once count each for
+                                 *   itself, and are put together now and then: then it is an estimate, at least what any call of ferry_pool_statistics() saw
+                                 *   live, and at most peak_reserved_bytes */
+    uint64_t peak_reserved_bytes;
     uint64_t limit_bytes;       /**< 0: none */
     uint64_t device_allocations, device_frees; /**< calls to the device or the system */
     uint64_t trims, evictions, waits;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 
+#include "src/pool/magazine.h"
 #include "src/pool/size_tree.h"
-#include "src/pool/slab.h"
 
 #define LOOK 8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
@@ -164,9 +164,6 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
         block->stamp = 0;
 
     pool->live_blocks++;
-    pool->live_bytes += (int64_t)block->bytes;
-    if (pool->live_bytes > pool->peak_live_bytes)
-        pool->peak_live_bytes = pool->live_bytes;
     pool->requested_bytes += block->requested;
     pool->hits += hit;
     pool->misses += !hit;
@@ -174,6 +171,8 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     bin->hits += hit;
     bin->live_blocks++;
     bin->live_bytes += block->bytes;
+    bin->requested_bytes += block->requested;
+    ferryi_live_add(pool, bin, block->bytes);
 }
 
 void
@@ -186,10 +185,11 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     pool->gives++;
     pool->live_blocks--;
-    pool->live_bytes -= (int64_t)block->bytes;
     pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
+    bin->requested_bytes -= block->requested;
+    ferryi_live_subtract(pool, block->bytes);
 }
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */

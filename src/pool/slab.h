@@ -111,7 +111,7 @@ struct ferry_pool {
     size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
     size_t reserved_bytes, peak_reserved_bytes;
     size_t grown_bytes;      /* reserved since idle memory was last made the most of */
-    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted: it may be below zero until they are */
+    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may be below zero until they are */
     size_t requested_bytes, cached_bytes;
     uint64_t live_blocks;
     uint64_t failed_takes, hits, misses, gives;

@@ -386,12 +386,17 @@ test_statistics_say_what_happened(void **state)
     assert_int_equal(stats.bins[0].live_bytes, 1024);
     assert_int_equal(stats.bins[12].takes, 1); /* up to 4 MiB */
     assert_int_equal(stats.bins[12].live_bytes, 3 * MIB);
+    assert_int_equal(stats.bins[12].requested_bytes, 3 * MIB - 1);
+    assert_int_equal(stats.bins[12].misses, 1);
 
     give(large);
     stats = statistics(&fixture);
     assert_int_equal(stats.live_bytes, 1024);
     assert_int_equal(stats.peak_live_bytes, 1024 + 3 * MIB);
     assert_int_equal(stats.bins[12].live_blocks, 0);
+    assert_int_equal(stats.bins[12].requested_bytes, 0);
+    assert_int_equal(stats.bins[12].peak_live_bytes, 3 * MIB);
+    assert_true(stats.bins[12].hit_rate == 0 && stats.bins[5].hit_rate == 0);
     assert_int_equal(stats.bins[12].cached_blocks, 1);
     assert_int_equal(stats.bins[12].cached_bytes, 3 * MIB);
     double fragmentation = 1.0 - 3.0 * MIB / (5.0 * MIB - 1024);
