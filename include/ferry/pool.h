@@ -177,6 +177,13 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, co
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
 
+/**
+ * As ferry_pool_take(), aligned to `alignment` bytes: any power of two; 0 is 256. Above 256 the take goes the long way, which is a lock; and where blocks of the size are not
+ * aligned so anyway, it costs up to `alignment` bytes more, and the block goes back the long way too.
+ * @return as ferry_pool_take(); FERRY_ERROR_INVALID_ARGUMENT also for another alignment. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
+
 /** The block's address; NULL for NULL and for a block of zero bytes. Threads: any. */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
 /** The usable bytes, at least what was asked; 0 for NULL. A checked build lets nobody use more than was asked. Threads: any. */

@@ -21,9 +21,8 @@
 #if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
 #define FERRYI_POOL_GUARDED 1
 
-/* Its holder may use the bytes it asked for; with `whole` all of the block, because they lie aligned inside it. Just before it is handed out,
- * without a lock. `fresh`: nobody had the memory before. */
-void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh);
+/* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`: nobody had the memory before. */
+void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
 void ferryi_guard_check(const ferry_pool *pool, ferry_block *block);
 /* Nobody may use it any more. Where a live block becomes idle; `stamp` is its last use. */
@@ -37,11 +36,10 @@ void ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab);
 #else
 
 static inline void
-ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh)
+ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 {
     (void)pool;
     (void)block;
-    (void)whole;
     (void)fresh;
 }
 

@@ -159,6 +159,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     /* Its class is the one that a take of as many bytes looks into; above the high-water mark it comes back to where it is given up. */
     bool listed = !request->padded && block->bytes == request->need && block->pointer && !ferryi_pool_is_above_high_water(pool) &&
                   !atomic_load(&block->slab->leaving);
+    block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_stamp_is_done(pool->config.order, block->stamp))
         block->stamp = 0;
@@ -190,6 +191,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;
     ferryi_live_subtract(pool, block->bytes);
+    block->align_log2 = 0;
 }
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */

@@ -129,7 +129,7 @@ struct ferryi_pool_request {
     size_t least;     /* of the block */
     size_t need;      /* the same, rounded up to its class */
     uint32_t list;    /* index of its class in `classes` */
-    size_t align;     /* of *out_pointer */
+    size_t align;     /* of the holder's memory */
     size_t carve_align; /* of the block, in a slab */
     bool padded;      /* set by plan: the class is larger than the bytes alone would need */
     ferryi_lane *lane;
