@@ -126,6 +126,7 @@ struct ferry_pool {
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;     /* asked for */
+    size_t zone;      /* behind them, that nobody may use (guard.h) */
     size_t least;     /* of the block */
     size_t need;      /* the same, rounded up to its class */
     uint32_t list;    /* index of its class in `classes` */
@@ -293,6 +294,8 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Whoever begins to wait now waits until then, of ferryi_now_ns(). */
+uint64_t ferryi_pool_wait_deadline(const ferry_pool *pool);
 /* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes back where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
 /* Under the mutex. */
