@@ -45,8 +45,8 @@ is_of_device(const ferry_pool *pool)
     return pool->config.kind == FERRY_MEMORY_DEVICE;
 }
 
-static bool
-reaches(const ferry_pool *pool)
+bool
+ferryi_guard_reaches(const ferry_pool *pool)
 {
     ferry_memory_kind kind = pool->config.kind;
     return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST : kind != FERRY_MEMORY_DEVICE;
@@ -214,8 +214,8 @@ void
 ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 {
     if (block->pointer && is_of_device(pool))
-        BEGIN_REGION(block, whole ? block->bytes : block->requested);
-    if (!block->pointer || !reaches(pool))
+        BEGIN_REGION(block, block->bytes - behind(block));
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     if (!is_done(pool, block->stamp)) {
         forget(block);
@@ -233,7 +233,7 @@ ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 void
 ferryi_guard_check(const ferry_pool *pool, ferry_block *block)
 {
-    if (!block->pointer || !reaches(pool))
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     UNPOISON(block->pointer, block->bytes);
     check_zone(pool, block);
@@ -245,7 +245,7 @@ ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
     /* Queued kernels still use it: its region stays until it is another's, or nobody's. */
     if (block->pointer && is_of_device(pool) && is_done(pool, stamp) && is_done(pool, block->stamp))
         END_REGION(block);
-    if (!block->pointer || !reaches(pool))
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     open_bytes(block->pointer, block->bytes);
     forget(block);
@@ -267,7 +267,7 @@ ferryi_guard_came(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
         BEGIN_HEAP(slab);
-    if (reaches(pool))
+    if (ferryi_guard_reaches(pool))
         close_bytes(slab->memory, slab->bytes);
 }
 
@@ -276,7 +276,7 @@ ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
         END_HEAP(slab);
-    if (reaches(pool))
+    if (ferryi_guard_reaches(pool))
         open_bytes(slab->memory, slab->bytes);
 }
 

@@ -215,9 +215,10 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
-    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
+    size_t zone = ferryi_guard_zone(pool);
+    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST - zone || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
-    size_t list = ferryi_pool_class_of(bytes);
+    size_t list = ferryi_pool_class_of(bytes + zone);
     struct ferryi_magazine_entry *entry = cache->loaded[list]->top;
     ferryi_stamp stamp = entry->stamp;
     if (__builtin_expect(stamp != 0, 0)) {

@@ -246,7 +246,7 @@ log_take(const ferry_pool *pool, const struct ferryi_pool_request *request, cons
 FERRYI_COLD static ferry_status
 take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out)
 {
-    struct ferryi_pool_request request = {.bytes = bytes, .align = align, .lane = lane};
+    struct ferryi_pool_request request = {.bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .lane = lane};
     ferry_block *block = NULL;
     ferry_status status;
 

@@ -5,6 +5,8 @@
 /*
  * A backend that knows what it gave: every allocation alive, how many calls were made, and how to run out of memory or to fail at the
  * N-th call. Memory that comes back must be what was given, with its size.
+ *
+ * Tests that count bytes say it is device memory: a checked build puts no red zones there.
  */
 
 #include <pthread.h>
