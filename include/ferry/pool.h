@@ -34,14 +34,21 @@ typedef enum ferry_memory_kind {
 /** Size classes of the statistics: up to 1 KiB, 2 KiB, ... 512 MiB, and above. */
 #define FERRY_POOL_BIN_COUNT 21
 
-/** Counts of one doubling of sizes, by requested bytes. */
+/**
+ * Counts of one doubling of sizes, by requested bytes, in a checked build with their red zone; what is idle, by its own. Calls to the device, trims, evictions and waits are the pool's as a whole: all classes
+ * share its slabs, and what makes room for one class gives up memory of others.
+ */
 typedef struct ferry_pool_bin {
-    uint64_t takes;         /**< blocks handed out */
-    uint64_t hits;          /**< of them, from idle memory of the pool */
-    uint64_t live_blocks;   /**< handed out now */
+    uint64_t takes;           /**< blocks handed out */
+    uint64_t hits;            /**< of them, from idle memory of the pool */
+    uint64_t live_blocks;     /**< handed out now */
     uint64_t live_bytes;
-    uint64_t cached_blocks; /**< idle now */
+    uint64_t cached_blocks;   /**< idle now */
     uint64_t cached_bytes;
+    uint64_t misses;          /**< the other takes; failed ones are in no class */
+    double hit_rate;          /**< hits / takes; 0 when there were none */
+    uint64_t requested_bytes; /**< what the holders of its live blocks asked for; at most live_bytes */
+    uint64_t peak_live_bytes; /**< at most, of what was seen whenever a block came from elsewhere than the thread's own magazines, and by this call: at least so much was held */
 } ferry_pool_bin;
 
 /** What a pool did and holds. Exact when no call is running on it. Bytes are bytes of blocks, unless said otherwise. */
@@ -54,10 +61,15 @@ typedef struct ferry_pool_stats {
     uint64_t cached_blocks, cached_bytes; /**< idle, free to be taken or given back */
     uint64_t pending_blocks, pending_bytes; /**< of the cached: still used by queued work */
     uint64_t reserved_bytes;    /**< taken from the device now; at least live + cached */
-    uint64_t peak_live_bytes, peak_reserved_bytes;
+    uint64_t peak_live_bytes;   /**< exact where one thread uses the pool, or several in turn that hold nothing in between. Threads that hold blocks at once count each for
+                                 *   itself, and are put together now and then: then it is an estimate, at least what any call of ferry_pool_statistics() saw
+                                 *   live, and at most peak_reserved_bytes */
+    uint64_t peak_reserved_bytes;
     uint64_t limit_bytes;       /**< 0: none */
     uint64_t device_allocations, device_frees; /**< calls to the device or the system */
-    uint64_t trims, evictions, waits;
+    uint64_t trims;             /**< times that idle memory went back to the device, by a call, by the policy or for a take that ran short; compactions apart */
+    uint64_t evictions;         /**< copies of buffers that were given up to make room in this pool */
+    uint64_t waits;             /**< times that a stream was made to wait, by an event, for the last use of the block it took, or the host for queued work */
     double fragmentation;       /**< 1 - largest free / total free, of cached bytes; 0 when nothing is cached */
     ferry_pool_bin bins[FERRY_POOL_BIN_COUNT];
     uint64_t shortages;         /**< takes for which there was no memory at first; each was saved by one of the next, or failed */
@@ -72,6 +84,9 @@ typedef struct ferry_pool_stats {
     uint64_t reserved[4];
 } ferry_pool_stats;
 
+/** As `wait_ms`: never. */
+#define FERRY_WAIT_NEVER ((uint64_t)-1)
+
 /**
  * How a pool keeps memory. NULL, or zero in any field, means the default.
  *
@@ -85,7 +100,8 @@ typedef struct ferry_pool_options {
     size_t release_threshold_bytes; /**< the mark, the period and growth leave so many bytes cached; default 0 */
     uint64_t trim_period_ms;        /**< how often idle memory that is old is given back; default: never */
     uint64_t trim_age_ms;           /**< idle so long is old; default: the period */
-    uint64_t wait_ms;               /**< a take that runs short waits so long at most, each time it waits, for queued work that uses idle memory; default 10 s */
+    uint64_t wait_ms;               /**< a take that runs short waits so long at most, each time it waits, for queued work that uses idle memory; default 10 s,
+                                         FERRY_WAIT_NEVER: it takes what is done, or fails */
     uint64_t reserved[4];
 } ferry_pool_options;
 
@@ -129,18 +145,19 @@ typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *us
 /**
  * The pool of a place and kind; created at the first call, owned by the context. DEFAULT is PAGEABLE at place 0
  * and DEVICE at a device. PINNED and PAGEABLE are at place 0.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_UNSUPPORTED (no device has such memory),
- *         FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_UNSUPPORTED (no device has such memory);
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_IO (its allocation log cannot be written); FERRY_ERROR_INVALID_STATE (the child of a fork).
+ *         Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
 
 /**
- * Make a pool over the caller's own allocator. What it gives lives at `place`, as memory of `kind`: streams of any place may use it as they may such memory. The caller owns
- * `*out`, and destroys it before the context.
+ * Make a pool over the caller's own allocator. What it gives lives at `place`, as memory of `kind`: streams of any place may use it as they may such memory. It writes no
+ * allocation log: those are of the context's own pools. The caller owns `*out`, and destroys it before the context.
  * @param backend copied; alloc and free are asked for at least 2 MiB at once, but for the last blocks that fit
  * @param options NULL for defaults
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no such place or kind, an alignment that is no power of two);
- *         FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, const ferry_pool_backend *backend,
                                                          const ferry_pool_options *options, ferry_pool **out);
@@ -153,7 +170,7 @@ FERRY_API void ferry_pool_destroy(ferry_pool **pool);
 /**
  * Change how the pool keeps memory. Marks and periods are looked at where a call takes the long way: when a take finds no idle memory, once in 256 gives of a thread, and
  * when a block comes back that was taken above the mark; no thread is started for it. Calls that wait for the device never trim.
- * @param options NULL for defaults @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ * @param options NULL for defaults @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options);
 
@@ -163,9 +180,17 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, co
  * block is idle: the host may use it too.
  * @param bytes 0 gives a block whose pointer is NULL
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_OUT_OF_MEMORY with requested, free, total, cached and
- *         largest free bytes in the message; FERRY_ERROR_DEVICE. Threads: any.
+ *         largest free bytes in the message; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE (the child of a fork, a destroyed stream);
+ *         for a pool of one's own, what its alloc failed with. May wait when it runs short, no longer than wait_ms each time. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
+
+/**
+ * As ferry_pool_take(), aligned to `alignment` bytes: any power of two; 0 is 256. Above 256 the take goes the long way, which is a lock; and where blocks of the size are not
+ * aligned so anyway, it costs up to `alignment` bytes more, and the block goes back the long way too.
+ * @return as ferry_pool_take(); FERRY_ERROR_INVALID_ARGUMENT also for another alignment. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
 
 /** The block's address; NULL for NULL and for a block of zero bytes. Threads: any. */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
@@ -174,49 +199,53 @@ FERRY_API size_t ferry_block_bytes(const ferry_block *block);
 
 /**
  * Give a block back and set `*block` to NULL. Work queued on `stream` until now may still use it (NULL: nobody
- * does). @return FERRY_OK (also for NULL in `*block`); FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_WRONG_CONTEXT. Does not wait. Threads: any.
+ * does). @return FERRY_OK (also for NULL in `*block`); FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_UNSUPPORTED (the stream is being captured);
+ *         FERRY_ERROR_INVALID_STATE (the child of a fork, a destroyed stream). After a failure the block is still held. Does not wait. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_give(ferry_block **block, ferry_stream *stream);
 
-/** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any. */
+/** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out);
 
 /**
  * Give idle memory back to the device until at most `keep_bytes` stay cached. Live blocks are not touched; memory
- * that queued work still uses stays. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ * that queued work still uses stays. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API ferry_status ferry_pool_trim(ferry_pool *pool, size_t keep_bytes);
 /**
  * Give memory back to the device that has been idle for at least `age_ms` milliseconds, the oldest first. A thread tells
  * the age of what it gave back from its own last looks at the clock, one in 256 gives: it may be thought older than it is.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
 
 /**
  * Move copies of buffers that nobody uses out of sparse slabs, and give the slabs that are empty then back to the device. Copies in a scope or pinned, and blocks that
- * the program took itself, stay where they are. Waits for the moves, no longer than the pool's wait_ms.
+ * the program took itself, stay where they are: only a context's device pools have copies to move, and of other pools just the slabs that are empty already
+ * go back. Waits for the moves, no longer than the pool's wait_ms.
  * @param out may be NULL
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_BUSY (another thread compacts the pool); FERRY_ERROR_OUT_OF_MEMORY (of the host). Threads: any.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_BUSY (another thread compacts the pool); FERRY_ERROR_OUT_OF_MEMORY (of the host);
+ *         FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
 
 /**
  * Call `callback` (NULL: nobody) with `user` when a take would fail for want of memory. It is called on the taking thread, with no lock
  * held, by several threads at once when several run short.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user);
 
 /**
  * Visit every block, held or idle, as all were at one moment. Memory that was never carved, or that was merged since, is none.
- * `visit` runs with no lock held. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ * `visit` runs with no lock held. @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the child of
+ *         a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user);
 
 /**
  * Name a held block for walks and for the report of leaks, which in a checked build also says where it was taken. The text is borrowed until the block is given back; NULL takes it off.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: the holder's.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: the holder's.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_block_label(ferry_block *block, const char *label);
 

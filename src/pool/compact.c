@@ -146,7 +146,7 @@ ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
     }
     if (holders->relocate)
         out->moved_bytes = holders->relocate(holders->user, pool);
-    uint64_t deadline = ferryi_now_ns() + pool->wait_ns;
+    uint64_t deadline = ferryi_pool_wait_deadline(pool);
     while (is_under_way(pool) && ferryi_pool_wait_pending(pool, deadline))
         ;
     out->freed_bytes = ferryi_pool_give_back_leaving(pool, &out->freed_slabs);

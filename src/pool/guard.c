@@ -45,8 +45,8 @@ is_of_device(const ferry_pool *pool)
     return pool->config.kind == FERRY_MEMORY_DEVICE;
 }
 
-static bool
-reaches(const ferry_pool *pool)
+bool
+ferryi_guard_reaches(const ferry_pool *pool)
 {
     ferry_memory_kind kind = pool->config.kind;
     return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST : kind != FERRY_MEMORY_DEVICE;
@@ -73,6 +73,20 @@ close_bytes(void *memory, size_t bytes)
     POISON(memory, bytes);
 }
 
+/* What the holder may use begins here, */
+static char *
+begin_of(const ferry_block *block)
+{
+    return ferry_block_pointer(block);
+}
+
+/* and so many bytes of the block lie behind it. */
+static size_t
+behind(const ferry_block *block)
+{
+    return (size_t)((char *)block->pointer + block->bytes - begin_of(block)) - block->requested;
+}
+
 #ifdef FERRYI_DEBUG_CHECKS
 
 #define RED        0xA5
@@ -94,7 +108,7 @@ first_other(const unsigned char *memory, size_t bytes, unsigned char value)
 static size_t
 zone_of(const ferry_block *block)
 {
-    return ferryi_min_size(block->bytes - block->requested, ZONE_MOST);
+    return ferryi_min_size(behind(block), ZONE_MOST);
 }
 
 static void
@@ -105,7 +119,7 @@ tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t 
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
     ferryi_log(pool->config.log, FERRY_LOG_ERROR, "block %p \"%s\" of %s, %zu bytes requested, was written %s, at byte %zu; taken by %s",
-               block->pointer, label ? label : "", pool->name, block->requested, what, at, site);
+               (void *)begin_of(block), label ? label : "", pool->name, block->requested, what, at, site);
 }
 
 /* Written after its release? */
@@ -124,21 +138,20 @@ check_released(const ferry_pool *pool, ferry_block *block)
 }
 
 static void
-write_pattern(ferry_block *block, bool whole, bool fresh)
+write_pattern(ferry_block *block, bool fresh)
 {
-    char *memory = block->pointer;
-    size_t used = whole ? block->bytes : block->requested;
-    block->zone_bytes = whole ? 0 : zone_of(block);
-    ALLOW(memory, used + block->zone_bytes);
+    char *memory = begin_of(block);
+    block->zone_bytes = zone_of(block);
+    ALLOW(memory, block->requested + block->zone_bytes);
     if (!fresh)
-        memset(memory, USED, used);
-    memset(memory + used, RED, block->zone_bytes);
+        memset(memory, USED, block->requested);
+    memset(memory + block->requested, RED, block->zone_bytes);
 }
 
 static void
 check_zone(const ferry_pool *pool, ferry_block *block)
 {
-    const unsigned char *zone = (const unsigned char *)block->pointer + block->requested;
+    const unsigned char *zone = (const unsigned char *)begin_of(block) + block->requested;
     REVEAL(zone, block->zone_bytes);
     size_t at = first_other(zone, block->zone_bytes, RED);
     if (at < block->zone_bytes)
@@ -170,10 +183,9 @@ check_released(const ferry_pool *pool, ferry_block *block)
 }
 
 static void
-write_pattern(ferry_block *block, bool whole, bool fresh)
+write_pattern(ferry_block *block, bool fresh)
 {
     (void)block;
-    (void)whole;
     (void)fresh;
 }
 
@@ -199,11 +211,11 @@ fill_released(ferry_block *block)
 #endif
 
 void
-ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh)
+ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 {
     if (block->pointer && is_of_device(pool))
-        BEGIN_REGION(block, whole ? block->bytes : block->requested);
-    if (!block->pointer || !reaches(pool))
+        BEGIN_REGION(block, block->bytes - behind(block));
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     if (!is_done(pool, block->stamp)) {
         forget(block);
@@ -212,16 +224,16 @@ ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fr
     }
     UNPOISON(block->pointer, block->bytes);
     check_released(pool, block);
-    write_pattern(block, whole, fresh);
-    size_t used = whole ? block->bytes : block->requested;
-    ALLOW(block->pointer, used);
-    close_bytes((char *)block->pointer + used, block->bytes - used);
+    write_pattern(block, fresh);
+    ALLOW(begin_of(block), block->requested);
+    close_bytes(block->pointer, (size_t)(begin_of(block) - (char *)block->pointer));
+    close_bytes(begin_of(block) + block->requested, behind(block));
 }
 
 void
 ferryi_guard_check(const ferry_pool *pool, ferry_block *block)
 {
-    if (!block->pointer || !reaches(pool))
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     UNPOISON(block->pointer, block->bytes);
     check_zone(pool, block);
@@ -233,7 +245,7 @@ ferryi_guard_in(const ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
     /* Queued kernels still use it: its region stays until it is another's, or nobody's. */
     if (block->pointer && is_of_device(pool) && is_done(pool, stamp) && is_done(pool, block->stamp))
         END_REGION(block);
-    if (!block->pointer || !reaches(pool))
+    if (!block->pointer || !ferryi_guard_reaches(pool))
         return;
     open_bytes(block->pointer, block->bytes);
     forget(block);
@@ -255,7 +267,7 @@ ferryi_guard_came(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
         BEGIN_HEAP(slab);
-    if (reaches(pool))
+    if (ferryi_guard_reaches(pool))
         close_bytes(slab->memory, slab->bytes);
 }
 
@@ -264,7 +276,7 @@ ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
         END_HEAP(slab);
-    if (reaches(pool))
+    if (ferryi_guard_reaches(pool))
         open_bytes(slab->memory, slab->bytes);
 }
 

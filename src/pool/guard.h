@@ -10,6 +10,8 @@
  * was overrun, or written after its release, is told to the log with its size, its label and the call that took it. Valgrind hears
  * which bytes nobody may use, where its header was at hand.
  *
+ * So that there is a red zone always, blocks are of the class that holds some bytes more than were asked for; the statistics count them by that.
+ *
  * Under AddressSanitizer the same bytes are poisoned: those of slabs that are in no live block, and a block's red zone. Never device memory.
  *
  * Of device memory a checked build tells the tools that listen to NVTX's memory API (nvtx.h), where its headers were at hand.
@@ -20,10 +22,13 @@
 
 #if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
 #define FERRYI_POOL_GUARDED 1
+#define FERRYI_GUARD_ZONE 64 /* at least so much of a block is behind what its holder may use */
 
-/* Its holder may use the bytes it asked for; with `whole` all of the block, because they lie aligned inside it. Just before it is handed out,
- * without a lock. `fresh`: nobody had the memory before. */
-void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh);
+/* May the host touch the pool's memory? Else it is not guarded. */
+bool ferryi_guard_reaches(const ferry_pool *pool);
+
+/* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`: nobody had the memory before. */
+void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
 void ferryi_guard_check(const ferry_pool *pool, ferry_block *block);
 /* Nobody may use it any more. Where a live block becomes idle; `stamp` is its last use. */
@@ -36,12 +41,20 @@ void ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab);
 
 #else
 
+#define FERRYI_GUARD_ZONE 0
+
+static inline bool
+ferryi_guard_reaches(const ferry_pool *pool)
+{
+    (void)pool;
+    return false;
+}
+
 static inline void
-ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool whole, bool fresh)
+ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 {
     (void)pool;
     (void)block;
-    (void)whole;
     (void)fresh;
 }
 
@@ -82,5 +95,12 @@ ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 #endif
+
+/* What a block must have more than its holder asked for. */
+FERRYI_INLINE size_t
+ferryi_guard_zone(const ferry_pool *pool)
+{
+    return ferryi_guard_reaches(pool) ? FERRYI_GUARD_ZONE : 0;
+}
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 
+#include "src/pool/magazine.h"
 #include "src/pool/size_tree.h"
-#include "src/pool/slab.h"
 
 #define LOOK 8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
@@ -147,10 +147,17 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ----------------------------------------------------------------------------------------- */
 
+/* That of the class, so that it is also the one which hits are counted in. */
+static ferry_pool_bin *
+bin_of(ferry_pool *pool, size_t requested)
+{
+    return &pool->bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
+}
+
 void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit)
 {
-    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(request->bytes)];
+    ferry_pool_bin *bin = bin_of(pool, request->bytes);
 
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->state = FERRYI_BLOCK_LIVE;
@@ -159,14 +166,12 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     /* Its class is the one that a take of as many bytes looks into; above the high-water mark it comes back to where it is given up. */
     bool listed = !request->padded && block->bytes == request->need && block->pointer && !ferryi_pool_is_above_high_water(pool) &&
                   !atomic_load(&block->slab->leaving);
+    block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_stamp_is_done(pool->config.order, block->stamp))
         block->stamp = 0;
 
     pool->live_blocks++;
-    pool->live_bytes += (int64_t)block->bytes;
-    if (pool->live_bytes > pool->peak_live_bytes)
-        pool->peak_live_bytes = pool->live_bytes;
     pool->requested_bytes += block->requested;
     pool->hits += hit;
     pool->misses += !hit;
@@ -174,22 +179,26 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     bin->hits += hit;
     bin->live_blocks++;
     bin->live_bytes += block->bytes;
+    bin->requested_bytes += block->requested;
+    ferryi_live_add(pool, bin, block->bytes);
 }
 
 void
 ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 {
-    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(block->requested)];
+    ferry_pool_bin *bin = bin_of(pool, block->requested);
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     pool->gives++;
     pool->live_blocks--;
-    pool->live_bytes -= (int64_t)block->bytes;
     pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
+    bin->requested_bytes -= block->requested;
+    ferryi_live_subtract(pool, block->bytes);
+    block->align_log2 = 0;
 }
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */

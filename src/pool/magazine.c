@@ -13,24 +13,6 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
     ferryi_block_put(pool, entry->block, entry->stamp, entry->since);
 }
 
-static void
-count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
-{
-    uint64_t takes = cache->takes[list], gives = cache->gives[list];
-    if ((takes | gives) == 0)
-        return;
-    size_t bytes = ferryi_pool_bytes_of_class(list);
-    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
-    pool->hits += takes;
-    pool->gives += gives;
-    pool->live_blocks += takes - gives;
-    bin->takes += takes;
-    bin->hits += takes;
-    bin->live_blocks += takes - gives;
-    bin->live_bytes += (takes - gives) * bytes;
-    cache->takes[list] = cache->gives[list] = 0;
-}
-
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
 static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
@@ -73,25 +55,10 @@ empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
 }
 
-/* The pool's peak counts what the cache's thread held at most since it last was here. */
-static void
-count_live(ferry_pool *pool, struct ferryi_cache *cache)
-{
-    int64_t peak = pool->live_bytes + cache->peak;
-    if (peak > pool->peak_live_bytes)
-        pool->peak_live_bytes = peak;
-    pool->live_bytes = peak - cache->below_peak;
-    cache->peak = cache->below_peak = 0;
-}
-
 void
 ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 {
-    count_live(pool, cache);
-    pool->requested_bytes += cache->requested;
-    cache->requested = 0;
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
-        count_class(pool, cache, i);
         empty_class(pool, cache, i);
         store_empty(pool, cache->loaded[i]);
         store_empty(pool, cache->spare[i]);
@@ -105,6 +72,7 @@ ferryi_magazines_empty_locked(ferry_pool *pool)
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
         empty_depot(pool, i);
     ferryi_caches_lock_out(pool);
+    ferryi_caches_count(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
         ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
     ferryi_caches_let_in(pool);
@@ -226,7 +194,6 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
         return NULL;
 
     ferryi_mutex_lock(&pool->mutex);
-    count_live(pool, cache);
     fetch(pool, cache, request->list);
     ferry_block *block = take_entry(pool, cache, false, request);
     if (!block)
@@ -292,7 +259,6 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
     }
     block->stamp = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
-    count_live(pool, cache);
     set_clock(cache);
     bool given = make_room(pool, cache, block->list);
     if (!given) {

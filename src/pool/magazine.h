@@ -53,13 +53,13 @@ struct ferryi_cache {
     atomic_bool busy;
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     uint64_t now;               /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be asked for */
-    int64_t peak, below_peak;   /* bytes that were live at most, and how many fewer are now, since the pool last counted */
-    uint64_t requested;         /* bytes, likewise; wraps */
+    int64_t peak, below_peak;   /* bytes that the thread took more than it gave, at most, and how many fewer it is now, since the pool last counted */
     struct ferryi_cache *next;  /* of the thread */
     struct ferryi_link in_pool;
     /* By list, and apart: a hit reaches each with one scaled index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];                  /* not yet counted by the pool */
+    uint64_t requested[FERRYI_CACHE_LISTS];                                         /* bytes, likewise; wraps */
 };
 
 struct ferryi_thread_caches {
@@ -97,7 +97,7 @@ ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Under the mutex: move what is in a cache to the idle lists, and count what it did. */
+/* Under the mutex, what the cache did having been counted: move what is in it to the idle lists. */
 void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Move all that is in magazines to the idle lists, and count what was done there. Without and with the mutex. */
 void ferryi_magazines_empty(ferry_pool *pool);
@@ -107,6 +107,14 @@ void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 /* The same for one class, before memory is asked for; false when nothing came of it, or was worth trying. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
+
+/* -- counts (count.c): under the mutex -- */
+
+/* With all caches locked out: the pool counts what was done there. */
+void ferryi_caches_count(ferry_pool *pool);
+/* A block of so many bytes, which its bin has counted, is taken the long way, or given. */
+void ferryi_live_add(ferry_pool *pool, ferry_pool_bin *bin, size_t bytes);
+void ferryi_live_subtract(ferry_pool *pool, size_t bytes);
 
 /* -- the hit -- */
 
@@ -147,17 +155,23 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
     return false;
 }
 
+FERRYI_INLINE void
+ferryi_cache_count_more(struct ferryi_cache *cache, size_t bytes)
+{
+    cache->below_peak -= (int64_t)bytes;
+    if (__builtin_expect(cache->below_peak < 0, 0)) {
+        cache->peak -= cache->below_peak;
+        cache->below_peak = 0;
+    }
+}
+
 /* The block leaves a magazine. Its line is written only where it changes: blocks that pass between cores stay readable in both. */
 FERRYI_INLINE void
 ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_stamp stamp, size_t bytes, const ferryi_lane *lane)
 {
     cache->takes[list]++;
-    cache->requested += bytes;
-    cache->below_peak -= (int64_t)block->bytes;
-    if (__builtin_expect(cache->below_peak < 0, 0)) {
-        cache->peak -= cache->below_peak;
-        cache->below_peak = 0;
-    }
+    cache->requested[list] += bytes;
+    ferryi_cache_count_more(cache, block->bytes);
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
     /* It came without a stamp, and without one the lane is of no interest. */
@@ -177,7 +191,7 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block, f
     ferryi_guard_in(block->pool, block, stamp);
     *++magazine->top = (struct ferryi_magazine_entry){block, stamp, cache->now++};
     cache->gives[list]++;
-    cache->requested -= block->requested;
+    cache->requested[list] -= block->requested;
     cache->below_peak += (int64_t)block->bytes;
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_CACHED;
@@ -201,9 +215,10 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
-    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
+    size_t zone = ferryi_guard_zone(pool);
+    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST - zone || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
-    size_t list = ferryi_pool_class_of(bytes);
+    size_t list = ferryi_pool_class_of(bytes + zone);
     struct ferryi_magazine_entry *entry = cache->loaded[list]->top;
     ferryi_stamp stamp = entry->stamp;
     if (__builtin_expect(stamp != 0, 0)) {

@@ -26,9 +26,16 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     pool->trim_period_ns = to_ns(options->trim_period_ms);
     pool->trim_age_ns = to_ns(options->trim_age_ms ? options->trim_age_ms : options->trim_period_ms);
     pool->next_trim_ns = pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
-    pool->wait_ns = to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
+    pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER ? 0 : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
     atomic_store(&pool->is_tended, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
     ferryi_mutex_unlock(&pool->mutex);
+}
+
+uint64_t
+ferryi_pool_wait_deadline(const ferry_pool *pool)
+{
+    uint64_t now = ferryi_now_ns(), wait = pool->wait_ns;
+    return wait > UINT64_MAX - now ? UINT64_MAX : now + wait;
 }
 
 /* The bytes above the mark. Under the mutex. */

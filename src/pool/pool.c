@@ -146,7 +146,7 @@ log_give(const ferry_block *block, ferryi_stamp stamp)
 {
     ferryi_allocation_log *log = block->pool->config.allocation_log;
     if (log && block->state == FERRYI_BLOCK_LIVE)
-        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, block->pointer, block->requested, ferryi_stamp_number(stamp));
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block), block->requested, ferryi_stamp_number(stamp));
 }
 
 FERRYI_COLD static bool
@@ -202,10 +202,17 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     return FERRY_OK;
 }
 
+/* Before the first aligned address. */
+static size_t
+gap_of(const ferry_block *block)
+{
+    return (size_t)(-(uintptr_t)block->pointer & (((uintptr_t)1 << block->align_log2) - 1));
+}
+
 void *
 ferry_block_pointer(const ferry_block *block)
 {
-    return block ? block->pointer : NULL;
+    return block ? (char *)block->pointer + gap_of(block) : NULL;
 }
 
 size_t
@@ -214,7 +221,7 @@ ferry_block_bytes(const ferry_block *block)
 #ifdef FERRYI_POOL_GUARDED
     return block ? block->requested : 0; /* the rest is a red zone */
 #else
-    return block ? block->bytes : 0;
+    return block ? block->bytes - gap_of(block) : 0;
 #endif
 }
 
@@ -250,7 +257,7 @@ give_public(ferry_block **block_address, ferry_stream *stream)
         return status;
     if (!give_slowly(block, stamp))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
-                           block->pointer, block->requested, block->pool->name);
+                           ferry_block_pointer(block), block->requested, block->pool->name);
     *block_address = NULL;
     return FERRY_OK;
 }

@@ -105,6 +105,7 @@ struct ferry_block {
     uint16_t lane_number;        /* of the lane it was taken on; 0: the host, or a lane without a number */
     uint16_t list;               /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
     uint16_t state;              /* live or idle: checked at release */
+    uint16_t align_log2;         /* the holder's memory begins at the first such address in it; 0: where it begins */
     _Atomic(const char *) label; /* of the holder; borrowed */
     struct ferryi_slab *slab;    /* the allocation it lies in */
     ferry_block *before, *after; /* neighbours in it; NULL at its ends */
@@ -121,8 +122,8 @@ struct ferry_block {
 };
 
 /*
- * Take a block for later work of `lane` (NULL: for the host, idle). `align` is a power of two up to 2 MiB; above what its class is aligned to anyway the block
- * is made large enough and *out_pointer is aligned inside it. Zero bytes give a block and a NULL pointer.
+ * Take a block for later work of `lane` (NULL: for the host, idle). `align` is a power of two; above what its class is aligned to anyway the block
+ * is made large enough and *out_pointer, which ferry_block_pointer() gives too, is aligned inside it. Zero bytes give a block and a NULL pointer.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else what the backend, or making the lane wait, failed with
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer);

@@ -236,11 +236,11 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
     if (!any_pending(&uses))
         return false;
 
-    bool won = false;
+    bool won = false, may_wait = ferryi_now_ns() < deadline_ns;
     for (uint64_t pause = PAUSE_MIN_NS; !(won = ask_once(pool, &uses)) && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause)
         ferryi_sleep_ns(pause);
     ferryi_mutex_lock(&pool->mutex);
-    pool->waits++;
+    pool->waits += may_wait;
     ferryi_mutex_unlock(&pool->mutex);
     return won;
 }

@@ -78,7 +78,7 @@ static bool
 wait_on(struct climb *climb, enum ferryi_rung rung)
 {
     if (climb->deadlines[rung] == 0)
-        climb->deadlines[rung] = ferryi_now_ns() + climb->pool->wait_ns;
+        climb->deadlines[rung] = ferryi_pool_wait_deadline(climb->pool);
     return ferryi_pool_wait_pending(climb->pool, climb->deadlines[rung]);
 }
 

@@ -74,12 +74,13 @@ bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferryi_pool_backend *backend)
 {
     uint32_t size_class;
-    request->least = request->bytes;
+    if (!ferryi_add_size(request->bytes, request->zone, &request->least))
+        return false;
     request->need = ferryi_pool_class_bytes(request->least, &size_class);
     if (request->need == 0)
         return false;
     if (request->align > ferryi_pool_natural_align(request->need, backend->align)) {
-        if (!ferryi_add_size(request->bytes, request->align - FERRYI_POOL_ALIGN, &request->least))
+        if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
             return false;
         request->need = ferryi_pool_class_bytes(request->least, &size_class);
         request->padded = true;

@@ -111,7 +111,7 @@ struct ferry_pool {
     size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
     size_t reserved_bytes, peak_reserved_bytes;
     size_t grown_bytes;      /* reserved since idle memory was last made the most of */
-    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted: it may be below zero until they are */
+    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may be below zero until they are */
     size_t requested_bytes, cached_bytes;
     uint64_t live_blocks;
     uint64_t failed_takes, hits, misses, gives;
@@ -126,10 +126,11 @@ struct ferry_pool {
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;     /* asked for */
+    size_t zone;      /* behind them, that nobody may use (guard.h) */
     size_t least;     /* of the block */
     size_t need;      /* the same, rounded up to its class */
     uint32_t list;    /* index of its class in `classes` */
-    size_t align;     /* of *out_pointer */
+    size_t align;     /* of the holder's memory */
     size_t carve_align; /* of the block, in a slab */
     bool padded;      /* set by plan: the class is larger than the bytes alone would need */
     ferryi_lane *lane;
@@ -293,6 +294,8 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Whoever begins to wait now waits until then, of ferryi_now_ns(). */
+uint64_t ferryi_pool_wait_deadline(const ferry_pool *pool);
 /* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes back where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
 /* Under the mutex. */

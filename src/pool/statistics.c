@@ -71,6 +71,12 @@ count_idle(const ferry_pool *pool, ferry_pool_stats *stats)
         stats->fragmentation = 1.0 - (double)ferryi_pool_largest_free(pool) / (double)stats->cached_bytes;
 }
 
+static double
+hit_rate(uint64_t hits, uint64_t takes)
+{
+    return takes > 0 ? (double)hits / (double)takes : 0.0;
+}
+
 static void
 count_takes(const ferry_pool *pool, ferry_pool_stats *stats)
 {
@@ -79,13 +85,17 @@ count_takes(const ferry_pool *pool, ferry_pool_stats *stats)
     stats->gives = pool->gives;
     stats->hits = pool->hits;
     stats->misses = pool->misses;
-    stats->hit_rate = succeeded > 0 ? (double)pool->hits / (double)succeeded : 0.0;
+    stats->hit_rate = hit_rate(pool->hits, succeeded);
     stats->live_blocks = pool->live_blocks;
     stats->live_bytes = (uint64_t)pool->live_bytes;
     stats->requested_bytes = pool->requested_bytes;
     stats->peak_live_bytes = (uint64_t)pool->peak_live_bytes;
-    for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++)
-        stats->bins[i] = pool->bins[i];
+    for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++) {
+        ferry_pool_bin *bin = &stats->bins[i];
+        *bin = pool->bins[i];
+        bin->misses = bin->takes - bin->hits;
+        bin->hit_rate = hit_rate(bin->hits, bin->takes);
+    }
 }
 
 ferry_status

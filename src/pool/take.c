@@ -240,13 +240,13 @@ log_take(const ferry_pool *pool, const struct ferryi_pool_request *request, cons
 {
     if (pool->config.allocation_log)
         ferryi_allocation_log_write(pool->config.allocation_log, block ? FERRYI_ALLOCATION_TAKE : FERRYI_ALLOCATION_FAILURE,
-                                    block ? block->pointer : NULL, request->bytes, request->lane ? request->lane->number : 0);
+                                    ferry_block_pointer(block), request->bytes, request->lane ? request->lane->number : 0);
 }
 
 FERRYI_COLD static ferry_status
-take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out)
 {
-    struct ferryi_pool_request request = {.bytes = bytes, .align = align, .lane = lane};
+    struct ferryi_pool_request request = {.bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .lane = lane};
     ferry_block *block = NULL;
     ferry_status status;
 
@@ -260,29 +260,27 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, fer
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
-    ferryi_guard_out(pool, block, align > FERRYI_POOL_ALIGN, !request.recycled);
+    ferryi_guard_out(pool, block, !request.recycled);
     *out = block;
-    *out_pointer = (void *)(((uintptr_t)block->pointer + align - 1) & ~(uintptr_t)(align - 1));
     return FERRY_OK;
 }
 
 /* Where the thread has no block at hand, or the arguments are wrong. */
 FERRYI_COLD static ferry_status
-take_public(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
-    void *pointer;
     if (!pool || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
     ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
     if (status != FERRY_OK)
         return status;
-    return take_slowly(pool, bytes, FERRYI_POOL_ALIGN, stream ? ferryi_stream_lane(stream) : NULL, out, &pointer);
+    return take_slowly(pool, bytes, align, stream ? ferryi_stream_lane(stream) : NULL, out);
 }
 
 static inline ferry_status
 hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
 {
-    ferryi_guard_out(pool, block, false, false);
+    ferryi_guard_out(pool, block, false);
     *out = block;
     return FERRY_OK;
 }
@@ -307,7 +305,7 @@ take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block
     bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
     ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream), pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
-        return take_public(pool, bytes, stream, out);
+        return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
     return hand_over(pool, block, out);
 }
 
@@ -317,7 +315,7 @@ take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
 {
     ferry_block *block = pool && out && pool->config.order ? ferryi_cache_take(pool, bytes, NULL, pool->config.order) : NULL;
     if (!block)
-        return take_public(pool, bytes, NULL, out);
+        return take_public(pool, bytes, FERRYI_POOL_ALIGN, NULL, out);
     return hand_over(pool, block, out);
 }
 
@@ -339,13 +337,27 @@ ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_bloc
 }
 
 ferry_status
+ferry_pool_take_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out)
+{
+    if (alignment != 0 && !ferryi_is_power_of_two(alignment))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes aligned to %zu from %s: the alignment is no power of two", bytes, alignment,
+                           pool ? pool->name : "a pool");
+    ferry_status status = alignment <= FERRYI_POOL_ALIGN ? take_any(pool, bytes, stream, out) : take_public(pool, bytes, alignment, stream, out);
+    return note_site(status, out, __builtin_return_address(0));
+}
+
+ferry_status
 ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
 {
     assert(pool && out && out_pointer);
-    assert(ferryi_is_power_of_two(align) && align <= FERRYI_POOL_SLAB);
+    assert(ferryi_is_power_of_two(align));
     ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane, pool->config.order) : NULL;
-    if (__builtin_expect(!block, 0))
-        return note_site(take_slowly(pool, bytes, align, lane, out, out_pointer), out, __builtin_return_address(0));
+    if (__builtin_expect(!block, 0)) {
+        ferry_status status = take_slowly(pool, bytes, align, lane, out);
+        if (status == FERRY_OK)
+            *out_pointer = ferry_block_pointer(*out);
+        return note_site(status, out, __builtin_return_address(0));
+    }
     *out_pointer = block->pointer;
     return note_site(hand_over(pool, block, out), out, __builtin_return_address(0));
 }

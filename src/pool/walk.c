@@ -19,7 +19,7 @@ describe(const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
     struct described described = {
-        .info.pointer = block->pointer,
+        .info.pointer = ferry_block_pointer(block),
         .info.bytes = block->bytes,
         .info.requested_bytes = held ? block->requested : 0,
         .info.label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,

@@ -6,8 +6,8 @@
 
 #include "tests/support/fault.h"
 
-/* Eight buffers of 256 KiB fill what the device may have; a working set is four times that. */
-enum { COUNT = 64 << 10, BYTES = COUNT * 4, FIT = 8, SET = 4 * FIT, LIMIT = FIT * BYTES };
+/* Eight buffers, which with a red zone behind whole pages have blocks of 256 KiB, fill what the device may have; a working set is four times that. */
+enum { BLOCK = 256 << 10, BYTES = BLOCK - 4096, COUNT = BYTES / 4, FIT = 8, SET = 4 * FIT, LIMIT = FIT * BLOCK };
 
 static int
 setup(void **state)

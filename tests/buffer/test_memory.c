@@ -371,7 +371,7 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
         OK(ferry_context_memory_info(limited, place, &info));
         assert_int_equal(info.total, 64 * MIB);
         assert_int_equal(info.free, 64 * MIB);
-        OK(ferry_pool_take(own, 32 * MIB, NULL, &block));
+        OK(ferry_pool_take(own, 32 * MIB - 64, NULL, &block)); /* a red zone fits */
         OK(ferry_context_memory_info(limited, place, &info));
         assert_int_equal(info.free, 32 * MIB);
         assert_int_equal(info.used, 32 * MIB);
@@ -379,6 +379,52 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
         OK(ferry_pool_give(&taken, NULL));
         ferry_context_destroy(&limited);
     }
+}
+
+static uint64_t
+device_frees(ferry_pool *pool)
+{
+    ferry_pool_stats stats;
+    OK(ferry_pool_statistics(pool, &stats));
+    return stats.device_frees;
+}
+
+/* "Calls that wait for the device never trim": also when idle memory is old, and the period over. */
+static void
+test_waits_never_trim(void **state)
+{
+    fixture *f = *state;
+    ferry_pool *pool;
+    ferry_block *blocks[4], *block;
+    ferry_event *event;
+    ferry_buffer *b = make_in(f, FERRY_MEMORY_DEFAULT);
+    touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
+    for (size_t i = 0; i < LENGTH(blocks); i++)
+        OK(ferry_pool_take(pool, (size_t)3 << 20, f->stream, &blocks[i]));
+    for (size_t i = 0; i < LENGTH(blocks); i++)
+        OK(ferry_pool_give(&blocks[i], f->stream));
+    ferryi_sleep_ns(20 * 1000 * 1000);
+
+    uint64_t frees = device_frees(pool);
+    for (int round = 0; round < 300; round++) {
+        bool done;
+        OK(ferry_stream_record(f->stream, &event));
+        OK(ferry_stream_wait_event(f->stream, event));
+        OK(ferry_stream_flush(f->stream));
+        OK(ferry_event_query(event, &done));
+        OK(ferry_event_synchronize(event));
+        OK(ferry_stream_synchronize(f->stream));
+        OK(ferry_buffer_wait_idle(b, 1));
+        ferry_event_destroy(&event);
+    }
+    assert_int_equal(device_frees(pool), frees);
+    OK(ferry_pool_take(pool, (size_t)40 << 20, f->stream, &block)); /* it was due */
+    assert_true(device_frees(pool) >= frees + LENGTH(blocks));
+    OK(ferry_pool_give(&block, f->stream));
+    OK(ferry_pool_configure(pool, NULL));
+    ferry_buffer_destroy(&b);
 }
 
 int
@@ -399,6 +445,7 @@ main(void)
         TEST(test_an_idle_buffer_is_small),
         TEST(test_memory_of_a_buffer_is_used_again),
         TEST(test_streams_that_outlive_their_context),
+        TEST(test_waits_never_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

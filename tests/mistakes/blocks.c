@@ -54,6 +54,44 @@ write_past_a_block(struct scene *scene)
     must(ferry_pool_give(&block, NULL));
 }
 
+/* Blocks of exactly a class have a red zone too. */
+static void
+write_past_bytes(struct scene *scene, size_t bytes)
+{
+    ferry_block *block = take(scene, bytes);
+    ((unsigned char *)ferry_block_pointer(block))[bytes] = 1;
+    must(ferry_pool_give(&block, NULL));
+}
+
+static void
+write_past_a_page(struct scene *scene)
+{
+    write_past_bytes(scene, 4096);
+}
+
+static void
+write_past_64_kib(struct scene *scene)
+{
+    write_past_bytes(scene, 65536);
+}
+
+static void
+write_past_2_mib(struct scene *scene)
+{
+    write_past_bytes(scene, (size_t)2 << 20);
+}
+
+static void
+write_past_an_aligned_block(struct scene *scene)
+{
+    ferry_pool *pool;
+    ferry_block *block;
+    must(ferry_context_pool(scene->context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &pool));
+    must(ferry_pool_take_aligned(pool, 4096, 65536, NULL, &block));
+    ((unsigned char *)ferry_block_pointer(block))[4096] = 1;
+    must(ferry_pool_give(&block, NULL));
+}
+
 static void
 write_after_give(struct scene *scene)
 {
@@ -92,10 +130,20 @@ const struct mistake block_mistakes[] = {
      false},
     {"a block is written past its end", write_past_a_block, {"\"scratch\" of host pageable memory, 3000 bytes requested", "past its end, at byte 3000", "taken by"},
      NEEDS_CHECKED_BUILD | NOT_POISONED, false},
+    {"a block of a page is written past its end", write_past_a_page, {"4096 bytes requested", "past its end, at byte 4096", "taken by"},
+     NEEDS_CHECKED_BUILD | NOT_POISONED, false},
+    {"a block of 64 KiB is written past its end", write_past_64_kib, {"65536 bytes requested", "past its end, at byte 65536", "taken by"},
+     NEEDS_CHECKED_BUILD | NOT_POISONED, false},
+    {"a block of 2 MiB is written past its end", write_past_2_mib, {"2097152 bytes requested", "past its end, at byte 2097152", "taken by"},
+     NEEDS_CHECKED_BUILD | NOT_POISONED, false},
+    {"an aligned block is written past its end", write_past_an_aligned_block, {"4096 bytes requested", "past its end, at byte 4096", "taken by"},
+     NEEDS_CHECKED_BUILD | NOT_POISONED, false},
     {"a block is written after it was given back", write_after_give,
      {"of host pageable memory, 3000 bytes requested", "after it was given back, at byte 17", "taken by"}, NEEDS_CHECKED_BUILD | NOT_POISONED, false},
 #if FERRYI_ADDRESS_SANITIZER
     {"a block is written past its end, poisoned", write_past_a_block, {"AddressSanitizer: use-after-poison"}, 0, true},
+    {"a block of a page is written past its end, poisoned", write_past_a_page, {"AddressSanitizer: use-after-poison"}, 0, true},
+    {"an aligned block is written past its end, poisoned", write_past_an_aligned_block, {"AddressSanitizer: use-after-poison"}, 0, true},
     {"a block is written after it was given back, poisoned", write_after_give, {"AddressSanitizer: use-after-poison"}, 0, true},
 #endif
     {"a block is kept until its context goes", keep_a_block, {"block", "\"scratch\"", "still held"}, 0, false},

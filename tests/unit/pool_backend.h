@@ -5,6 +5,8 @@
 /*
  * A backend that knows what it gave: every allocation alive, how many calls were made, and how to run out of memory or to fail at the
  * N-th call. Memory that comes back must be what was given, with its size.
+ *
+ * Tests that count bytes say it is device memory: a checked build puts no red zones there.
  */
 
 #include <pthread.h>
@@ -243,7 +245,7 @@ assert_agrees(struct fixture *fixture)
     assert_true(stats.reserved_bytes >= stats.live_bytes + stats.cached_bytes);
     assert_int_equal(fixture->backend.wrong_frees, 0);
 
-    uint64_t live_blocks = 0, live_bytes = 0, cached_blocks = 0, cached_bytes = 0, takes = 0, hits = 0;
+    uint64_t live_blocks = 0, live_bytes = 0, cached_blocks = 0, cached_bytes = 0, takes = 0, hits = 0, misses = 0, requested = 0;
     for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++) {
         live_blocks += stats.bins[i].live_blocks;
         live_bytes += stats.bins[i].live_bytes;
@@ -251,6 +253,9 @@ assert_agrees(struct fixture *fixture)
         cached_bytes += stats.bins[i].cached_bytes;
         takes += stats.bins[i].takes;
         hits += stats.bins[i].hits;
+        misses += stats.bins[i].misses;
+        requested += stats.bins[i].requested_bytes;
+        assert_true(stats.bins[i].live_bytes <= stats.bins[i].peak_live_bytes && stats.bins[i].requested_bytes <= stats.bins[i].live_bytes);
     }
     assert_int_equal(live_blocks, stats.live_blocks);
     assert_int_equal(live_bytes, stats.live_bytes);
@@ -258,6 +263,8 @@ assert_agrees(struct fixture *fixture)
     assert_int_equal(cached_bytes, stats.cached_bytes);
     assert_int_equal(takes, stats.hits + stats.misses);
     assert_int_equal(hits, stats.hits);
+    assert_int_equal(misses, stats.misses);
+    assert_int_equal(requested, stats.requested_bytes);
 }
 
 /* Everything goes back to the backend with the pool. */

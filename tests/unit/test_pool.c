@@ -340,7 +340,7 @@ test_trim_keeps_what_it_is_told_and_frees_the_oldest_first(void **state)
     (void)state;
     struct fixture fixture;
     ferry_block *blocks[4];
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     const size_t bytes[] = {2 * MIB, 3 * MIB, 4 * MIB, 5 * MIB}, order[] = {2, 0, 3, 1};
     for (size_t i = 0; i < 4; i++)
         blocks[i] = take(&fixture, bytes[i]);
@@ -366,7 +366,7 @@ test_statistics_say_what_happened(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     ferry_pool_stats stats = statistics(&fixture);
     assert_true(stats.hit_rate == 0 && stats.fragmentation == 0);
 
@@ -386,12 +386,17 @@ test_statistics_say_what_happened(void **state)
     assert_int_equal(stats.bins[0].live_bytes, 1024);
     assert_int_equal(stats.bins[12].takes, 1); /* up to 4 MiB */
     assert_int_equal(stats.bins[12].live_bytes, 3 * MIB);
+    assert_int_equal(stats.bins[12].requested_bytes, 3 * MIB - 1);
+    assert_int_equal(stats.bins[12].misses, 1);
 
     give(large);
     stats = statistics(&fixture);
     assert_int_equal(stats.live_bytes, 1024);
     assert_int_equal(stats.peak_live_bytes, 1024 + 3 * MIB);
     assert_int_equal(stats.bins[12].live_blocks, 0);
+    assert_int_equal(stats.bins[12].requested_bytes, 0);
+    assert_int_equal(stats.bins[12].peak_live_bytes, 3 * MIB);
+    assert_true(stats.bins[12].hit_rate == 0 && stats.bins[5].hit_rate == 0);
     assert_int_equal(stats.bins[12].cached_blocks, 1);
     assert_int_equal(stats.bins[12].cached_bytes, 3 * MIB);
     double fragmentation = 1.0 - 3.0 * MIB / (5.0 * MIB - 1024);
@@ -412,7 +417,7 @@ test_fragmentation_sees_holes(void **state)
     (void)state;
     struct fixture fixture;
     ferry_block *blocks[8];
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < 8; i++)
         blocks[i] = take(&fixture, 256 * KIB); /* fills the slab */
     for (size_t i = 0; i < 8; i += 2)
@@ -430,7 +435,7 @@ test_bytes_for_memory_info(void **state)
     (void)state;
     struct fixture fixture;
     size_t live, cached, reserved;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     ferry_block *a = take(&fixture, 2 * MIB), *b = take(&fixture, 3 * MIB);
     give(b);
     ferryi_pool_bytes(fixture.pool, &live, &cached, &reserved);
@@ -514,7 +519,7 @@ test_destroy_reports_live_blocks(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     take(&fixture, 1000);
     take(&fixture, 2 * MIB);
     ferryi_pool_destroy(&fixture.pool);
@@ -574,7 +579,7 @@ test_memory_that_cannot_be_freed_stays_usable(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 3 * MIB));
     fixture.backend.fail_at = 2;
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);

@@ -48,7 +48,7 @@ static void
 mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count, size_t keep)
 {
     *mover = (struct mover){.fixture = fixture};
-    fixture_open(fixture, FERRY_MEMORY_PAGEABLE, limit, NULL);
+    fixture_open(fixture, FERRY_MEMORY_DEVICE, limit, NULL);
     fixture->pool->config.holders.relocate = move_blocks;
     fixture->pool->config.holders.user = mover;
     for (size_t i = 0; i < count; i++) {

@@ -166,7 +166,7 @@ test_requested_bytes_follow_every_holder(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 1000));
     ferry_block *block = take(&fixture, 900); /* of the same class */
     assert_int_equal(statistics(&fixture).requested_bytes, 900);
@@ -186,7 +186,7 @@ test_the_peak_counts_hits(void **state)
     (void)state;
     struct fixture fixture;
     ferry_block *blocks[3];
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < 3; i++)
         blocks[i] = take(&fixture, LARGE);
     for (size_t i = 0; i < 3; i++)
@@ -304,7 +304,7 @@ test_shortage_reaches_the_magazines_of_other_threads(void **state)
     struct fixture fixture;
     struct other other;
     struct work work = {.fixture = &fixture, .bytes = LARGE, .count = 4};
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 12 * MIB, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
     other_start(&other);
     other_do(&other, take_and_give_all, &work);
     ferry_block *block = take(&fixture, 12 * MIB);

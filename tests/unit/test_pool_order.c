@@ -487,6 +487,29 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
+static void
+test_a_take_may_be_told_never_to_wait(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *none = NULL;
+    void *pointer;
+    order_open(&f, 8 * MIB);
+    assert_int_equal(ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}), FERRY_OK);
+    ferryi_pool_give(take_on(&f, 6 * MIB, f.lanes[A]), work_on(&f, A));
+    f.crank.finish_after = 1000; /* of questions, which a take that waits would ask */
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_true(f.crank.finish_after > 900);
+    assert_int_equal(statistics(&f.fixture).waits, 0);
+
+    /* So long that it is for ever. */
+    assert_int_equal(ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER - 1}), FERRY_OK);
+    f.crank.finish_after = 50;
+    ferryi_pool_give(take_on(&f, 4 * MIB, NULL), 0);
+    assert_int_equal(statistics(&f.fixture).saved_by_wait, 1);
+    order_close(&f);
+}
+
 /* Idle blocks of which nobody knew that their work was done. */
 static void
 test_shortage_merges_neighbours(void **state)
@@ -729,6 +752,7 @@ main(void)
         cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
         cmocka_unit_test(test_shortage_waits_for_own_pending_memory),
         cmocka_unit_test(test_shortage_waits_no_longer_than_it_may),
+        cmocka_unit_test(test_a_take_may_be_told_never_to_wait),
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),
         cmocka_unit_test(test_what_leaves_is_not_taken_again),

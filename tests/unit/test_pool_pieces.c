@@ -14,7 +14,7 @@ test_classes_share_a_slab(void **state)
     struct fixture fixture;
     ferry_block *blocks[4];
     const size_t sizes[] = {300, 5000, 100 * KIB, MIB};
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < 4; i++)
         blocks[i] = take(&fixture, sizes[i]);
     assert_int_equal(fixture.backend.allocations, 1);
@@ -32,7 +32,7 @@ test_neighbours_that_came_back_make_a_larger_block(void **state)
     for (size_t o = 0; o < 4; o++) {
         struct fixture fixture;
         ferry_block *blocks[8];
-        fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+        fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
         for (size_t i = 0; i < 8; i++)
             blocks[i] = take(&fixture, 256 * KIB);
         void *low = blocks[0]->pointer;
@@ -75,7 +75,7 @@ test_a_held_block_keeps_its_neighbours_apart(void **state)
     (void)state;
     struct fixture fixture;
     ferry_block *blocks[8];
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 2 * MIB, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 2 * MIB, NULL);
     for (size_t i = 0; i < 8; i++)
         blocks[i] = take(&fixture, 256 * KIB);
     for (size_t i = 0; i < 8; i += 2)

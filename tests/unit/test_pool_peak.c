@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include <semaphore.h>
+
+#include "tests/unit/pool_backend.h"
+
+/* How high live bytes were, in total and by class. */
+
+#define CROWD 4
+#define LARGE (10 * MIB)
+
+/* A thread that does something and stays, with what it has in its magazines, until it is told to go. */
+struct stayer {
+    pthread_t thread;
+    struct fixture *fixture;
+    void (*act)(struct stayer *stayer);
+    ferry_block *block; /* handed to it, or kept by it */
+    sem_t begin, done;
+};
+
+static void *
+stay(void *user)
+{
+    struct stayer *stayer = user;
+    for (sem_wait(&stayer->begin); stayer->act; sem_wait(&stayer->begin)) {
+        stayer->act(stayer);
+        sem_post(&stayer->done);
+    }
+    return NULL;
+}
+
+static void
+stayer_start(struct stayer *stayer, struct fixture *fixture)
+{
+    *stayer = (struct stayer){.fixture = fixture};
+    sem_init(&stayer->begin, 0, 0);
+    sem_init(&stayer->done, 0, 0);
+    assert_int_equal(pthread_create(&stayer->thread, NULL, stay, stayer), 0);
+}
+
+static void
+stayer_act(struct stayer *stayer, void (*act)(struct stayer *stayer))
+{
+    stayer->act = act;
+    sem_post(&stayer->begin);
+    sem_wait(&stayer->done);
+}
+
+static void
+stayer_end(struct stayer *stayer)
+{
+    stayer->act = NULL;
+    sem_post(&stayer->begin);
+    pthread_join(stayer->thread, NULL);
+    sem_destroy(&stayer->begin);
+    sem_destroy(&stayer->done);
+}
+
+static void
+take_one(struct stayer *stayer)
+{
+    stayer->block = take(stayer->fixture, LARGE);
+}
+
+static void
+give_one(struct stayer *stayer)
+{
+    give(stayer->block);
+    stayer->block = NULL;
+}
+
+static void
+take_and_give(struct stayer *stayer)
+{
+    take_one(stayer);
+    give_one(stayer);
+}
+
+static uint64_t
+peak(struct fixture *fixture)
+{
+    return statistics(fixture).peak_live_bytes;
+}
+
+static void
+test_sizes_that_are_never_held_together(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    void *pointer;
+    ferry_block *padded;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 100 * MIB));
+    assert_int_equal(ferryi_pool_take(fixture.pool, 120 * MIB, 2 * MIB, NULL, &padded, &pointer), FERRY_OK);
+    give(padded);
+    give(take(&fixture, 100 * MIB));
+    give(take(&fixture, 1100 * MIB));
+    give(take(&fixture, 100 * MIB));
+    assert_int_equal(peak(&fixture), 1100 * MIB);
+    assert_int_equal(statistics(&fixture).bins[FERRY_POOL_BIN_COUNT - 1].peak_live_bytes, 1100 * MIB);
+    assert_int_equal(statistics(&fixture).bins[17].peak_live_bytes, ferryi_pool_class_bytes(122 * MIB, &(uint32_t){0}));
+    fixture_close(&fixture);
+}
+
+static void
+test_sizes_that_are_held_together(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    give(take(&fixture, 100 * MIB));
+    give(take(&fixture, 1200 * MIB));
+    ferry_block *large = take(&fixture, 1200 * MIB), *small = take(&fixture, 100 * MIB); /* a hit above what has no magazine */
+    give(large);
+    give(small);
+    assert_int_equal(peak(&fixture), 1200 * MIB + ferryi_pool_class_bytes(100 * MIB, &(uint32_t){0}));
+    fixture_close(&fixture);
+}
+
+static void
+test_threads_in_turn(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < CROWD; i++) {
+            if (round == 0)
+                stayer_start(&stayers[i], &fixture);
+            stayer_act(&stayers[i], take_and_give);
+        }
+    assert_int_equal(peak(&fixture), LARGE);
+    assert_int_equal(statistics(&fixture).bins[14].peak_live_bytes, LARGE);
+    for (size_t i = 0; i < CROWD; i++)
+        stayer_end(&stayers[i]);
+    assert_int_equal(peak(&fixture), LARGE);
+    fixture_close(&fixture);
+}
+
+static void
+test_threads_that_hold_at_once(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 0; i < CROWD; i++) {
+        stayer_start(&stayers[i], &fixture);
+        stayer_act(&stayers[i], take_one);
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+        stayer_act(&stayers[i], give_one);
+        stayer_end(&stayers[i]);
+    }
+    assert_int_equal(peak(&fixture), CROWD * LARGE);
+    assert_int_equal(statistics(&fixture).bins[14].peak_live_bytes, CROWD * LARGE);
+    fixture_close(&fixture);
+}
+
+/* One thread takes and another gives: none of it is held long. */
+static void
+test_blocks_that_change_hands(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    static struct stayer taker, giver;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    stayer_start(&taker, &fixture);
+    stayer_start(&giver, &fixture);
+    for (int n = 0; n < 300; n++) {
+        stayer_act(&taker, take_one);
+        giver.block = taker.block;
+        stayer_act(&giver, give_one);
+    }
+    assert_int_equal(peak(&fixture), LARGE);
+    stayer_end(&taker);
+    stayer_end(&giver);
+    fixture_close(&fixture);
+}
+
+/* However the threads' holdings overlap, the peak is at least what was seen, and at most what there ever was. */
+static void
+test_the_peak_stays_within_what_is_known(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    uint64_t seen = 0, seed = 7;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    for (size_t i = 0; i < CROWD; i++)
+        stayer_start(&stayers[i], &fixture);
+    for (int n = 0; n < 2000; n++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        struct stayer *stayer = &stayers[(seed >> 33) % CROWD];
+        stayer_act(stayer, stayer->block ? give_one : take_one);
+        if (n % 37 == 0) {
+            ferry_pool_stats stats = statistics(&fixture);
+            seen = stats.live_bytes > seen ? stats.live_bytes : seen;
+            assert_true(stats.peak_live_bytes >= seen && stats.peak_live_bytes <= stats.peak_reserved_bytes);
+            assert_int_equal(stats.bins[14].live_bytes, stats.live_bytes);
+            assert_true(stats.bins[14].peak_live_bytes >= seen && stats.bins[14].peak_live_bytes <= CROWD * LARGE);
+        }
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+        if (stayers[i].block)
+            stayer_act(&stayers[i], give_one);
+        stayer_end(&stayers[i]);
+    }
+    fixture_close(&fixture);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_that_are_never_held_together),
+        cmocka_unit_test(test_sizes_that_are_held_together),
+        cmocka_unit_test(test_threads_in_turn),
+        cmocka_unit_test(test_threads_that_hold_at_once),
+        cmocka_unit_test(test_blocks_that_change_hands),
+        cmocka_unit_test(test_the_peak_stays_within_what_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
