@@ -68,8 +68,8 @@ typedef struct ferry_context_options {
                                     *   destroyed. Takes and gives cost a lock and a line then. A file that cannot be made fails the call that
                                     *   first needs the pool, with FERRY_ERROR_IO. NULL: FERRY_ALLOCATION_LOG, where contexts after the
                                     *   first of the process put .2, .3 ... behind the name; else none. Copied */
-    size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself, a batch
-                                        being one; default 10, at most 65535, FERRY_PIN_NEVER: never */
+    size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself, inside
+                                        the call that makes the next, a batch being one transfer; default 10, at most 65535, FERRY_PIN_NEVER: never */
     uint32_t staging_threads;      /**< that fill and drain the staging ring, the caller among them; 1: only the caller; at most 16; default: for transfers from
                                         4 MiB up to 4, one for each processor that the calling thread may run on, less one for an emulated device */
     uint32_t staging_copy;         /**< a ferry_staging_copy */
@@ -130,7 +130,8 @@ typedef struct ferry_transfer_stats {
     uint64_t device_calls;       /**< calls made to the devices, of every kind: the measure of a free hit */
     uint64_t batch_submissions;  /**< transfers that were many copies at once: batches and rows; counted by direction too */
     uint64_t batch_pieces;       /**< the copies in them, ranges that touch joined */
-    uint64_t staging_chunks;     /**< filled by staged uploads and drained by staged downloads */
+    uint64_t staging_chunks;     /**< filled by staged uploads and drained by staged downloads; batches, rows and files use the ring too, and are
+                                      counted by their pieces and bytes */
     uint64_t helper_chunks;      /**< of them, by helper threads */
     uint64_t libc_bytes, prefetch_bytes, stream_bytes; /**< into and out of those chunks, by ferry_staging_copy */
     uint64_t turned_pinned;      /**< host copies that were page-locked after repeated transfers */

@@ -49,7 +49,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_converted(ferry_bu
                                                                         ferry_convert_policy policy);
 /** Copy to memory of element `conversion->to` from a buffer of element `conversion->from`; with CHECK the target memory is written only
  *  when all fits. Of a buffer on a device, the device converts when the target's elements are narrower and it has code for the pair, else
- *  the host. */
+ *  the host. CHECK where a device has no code for the pair fetches the values into memory of their own first: the range's bytes, else
+ *  FERRY_ERROR_OUT_OF_MEMORY. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                                                       size_t offset, void *target, size_t count,
                                                                       ferry_convert_policy policy);
