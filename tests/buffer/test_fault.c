@@ -688,6 +688,7 @@ static void
 fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memory first, enum memory last)
 {
     fault_wrap(kind);
+    uint64_t survived = 0;
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
             for (int memory = (int)first; memory <= (int)last; memory++) {
@@ -696,7 +697,10 @@ fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memo
                     continue;
                 while (fail_once(&scenarios[i], (enum start)start, (enum memory)memory, injected, nth))
                     nth++;
+                survived += nth - 1;
             }
+    printf("# %s of %s: %llu failures survived\n", ferry_status_name(injected), memory_fails ? "malloc()" : "the device",
+           (unsigned long long)survived);
 }
 
 static void
