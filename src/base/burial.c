@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/base/fork.h"
 #include "src/base/guarded.h"
 
 #include <string.h>
@@ -13,6 +14,8 @@ static struct {
         void (*release)(void *header);
     } graves[BURIED];
 } yard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct ferryi_fork_part burying = {.mutex = &yard.mutex};
+FERRYI_AT_FORK_UNDER(burying, 3)
 
 void
 ferryi_bury(void *header, void (*release)(void *header))

@@ -7,7 +7,8 @@
  * changing at that moment stays so for ever. A part of the library with state of the whole process says here what must be whole at
  * that moment: its mutex is held across the fork, and its functions run around it.
  *
- * Mutexes named here are leaves: who holds one takes no other of them, and does not fork.
+ * Mutexes named here are leaves: who holds one takes no other of them, and does not fork. Those of checked runs are taken under any other, so
+ * they are held after all others, in the order of their depth.
  */
 
 #include "src/base/base.h"
@@ -24,6 +25,13 @@ struct ferryi_fork_part {
     __attribute__((constructor)) static void part##_is_told(void) \
     {                                                           \
         ferryi_fork_add(&(part));                               \
+    }
+
+/* The same for what is taken under others: 3 under any, 2 under 3, 1 under 2. Constructors of less priority come first, and who came first is held last. */
+#define FERRYI_AT_FORK_UNDER(part, depth)                                      \
+    __attribute__((constructor(100 + (depth)))) static void part##_is_told(void) \
+    {                                                                          \
+        ferryi_fork_add(&(part));                                              \
     }
 
 void ferryi_fork_add(struct ferryi_fork_part *part);

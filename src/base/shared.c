@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/base/fork.h"
 #include "src/base/guarded.h"
 
 #include <fcntl.h>
@@ -24,6 +25,8 @@ static struct {
     off_t end;
     struct allocation *allocations;
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct ferryi_fork_part sharing = {.mutex = &shared.mutex};
+FERRYI_AT_FORK_UNDER(sharing, 1)
 
 /* Under the mutex: room for so many bytes at the end of the file. */
 static bool

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/fork.h"
 #include "src/base/guarded.h"
 
 #define BUCKETS 1024
@@ -33,6 +34,8 @@ static struct {
     struct guard *retired, **retired_end;
     size_t retired_count;
 } guards = {.mutex = PTHREAD_MUTEX_INITIALIZER, .retired_end = &guards.retired};
+static struct ferryi_fork_part guarding = {.mutex = &guards.mutex};
+FERRYI_AT_FORK_UNDER(guarding, 2)
 
 static struct guard **
 bucket_of(const void *memory)

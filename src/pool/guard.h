@@ -27,6 +27,13 @@
 /* May the host touch the pool's memory? Else it is not guarded. */
 bool ferryi_guard_reaches(const ferry_pool *pool);
 
+/* What a block must have more than its holder asked for. */
+FERRYI_INLINE size_t
+ferryi_guard_zone(const ferry_pool *pool)
+{
+    return ferryi_guard_reaches(pool) ? FERRYI_GUARD_ZONE : 0;
+}
+
 /* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`: nobody had the memory before. */
 void ferryi_guard_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
@@ -41,13 +48,11 @@ void ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab);
 
 #else
 
-#define FERRYI_GUARD_ZONE 0
-
-static inline bool
-ferryi_guard_reaches(const ferry_pool *pool)
+static inline size_t
+ferryi_guard_zone(const ferry_pool *pool)
 {
     (void)pool;
-    return false;
+    return 0;
 }
 
 static inline void
@@ -95,12 +100,5 @@ ferryi_guard_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 #endif
-
-/* What a block must have more than its holder asked for. */
-FERRYI_INLINE size_t
-ferryi_guard_zone(const ferry_pool *pool)
-{
-    return ferryi_guard_reaches(pool) ? FERRYI_GUARD_ZONE : 0;
-}
 
 #endif

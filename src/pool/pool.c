@@ -212,7 +212,7 @@ gap_of(const ferry_block *block)
 void *
 ferry_block_pointer(const ferry_block *block)
 {
-    return block ? (char *)block->pointer + gap_of(block) : NULL;
+    return block && block->pointer ? (char *)block->pointer + gap_of(block) : NULL;
 }
 
 size_t
