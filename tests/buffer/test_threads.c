@@ -717,7 +717,7 @@ test_overlapping_copies_are_one_step(void **state)
 
 /* -- resizing beside opening ------------------------------------------------------------------------ */
 
-enum { RESIZES = 40, LONG = 4000, SHORT = 1000 };
+enum { RESIZES = 200, LONG = 4000, SHORT = 1000 };
 
 /* The first member resizes, the others read what there is. What a scope gives lies inside the buffer as it is then. */
 static void
@@ -743,6 +743,7 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
+        ferryi_sleep_ns(1000); /* so that there are moments without a reader, also where checks make scopes long */
     }
     if (m->index == 0)
         atomic_store(&m->team->counter, 1);
