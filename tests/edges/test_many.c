@@ -137,7 +137,7 @@ test_ten_thousand_contexts(void **state)
 {
     (void)state;
     bool cuda = strcmp(getenv("FERRY_DEVICE"), "cuda") == 0;
-    int count = cuda ? 1000 : 10000;
+    int count = cuda ? 4000 : 10000;
     if (!is_long())
         count /= 20;
     const char *shorter = getenv("FERRY_EDGES_CONTEXTS"); /* under valgrind */
@@ -156,8 +156,8 @@ test_ten_thousand_contexts(void **state)
     size_t rose = pages > resident_before ? pages - resident_before : 0;
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n", count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* Less than 16 bytes for each: none of them keeps a single allocation. */
-    assert_true(grown <= (size_t)(count - warm) * 16 + 4096);
+    /* Less than 16 bytes for each: none of them keeps a single allocation. How threads meet makes the heap differ by some thousand bytes. */
+    assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
 }
