@@ -19,17 +19,9 @@
 #include "src/convert/kernels.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
+#include "tests/support/status.h"
 
 enum { COUNT = 1 << 18, WIDEST = 16 };
-
-#define OK(call) assert_ok((call), #call)
-
-static void
-assert_ok(ferry_status status, const char *call)
-{
-    if (status != FERRY_OK)
-        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
-}
 
 static ferry_context *context;
 static ferryi_device *device;

@@ -17,6 +17,7 @@
 
 #include "src/device/cuda_device.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/status.h"
 
 #define KIBIBYTE ((size_t)1 << 10)
 
@@ -36,22 +37,6 @@ static struct build {
 static const struct ferryi_device_config config;
 
 static struct fakecuda *const fake = &builds[NEW].fake;
-
-#define OK(call) assert_ok((call), #call)
-
-static inline void
-assert_ok(ferry_status status, const char *call)
-{
-    if (status != FERRY_OK)
-        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
-}
-
-static inline void
-assert_says(const char *part)
-{
-    if (!strstr(ferry_last_error(), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
-}
 
 static inline ferryi_device *
 open_build(int build, int ordinal)

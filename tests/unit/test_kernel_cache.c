@@ -25,6 +25,7 @@
 #include "tests/support/convert_kernels.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/folder.h"
+#include "tests/support/status.h"
 
 #define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
 #define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
@@ -35,15 +36,6 @@ static const char scale_source[] = "extern \"C\" __global__ void scale(float *a,
 static char root[FOLDER_PATH_BYTES], cache[2 * FOLDER_PATH_BYTES];
 static int (*compilations)(void);
 static int warnings, found_messages;
-
-#define OK(call) assert_ok((call), #call)
-
-static void
-assert_ok(ferry_status status, const char *call)
-{
-    if (status != FERRY_OK)
-        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
-}
 
 static void
 note(ferry_log_level level, const char *message, void *user)

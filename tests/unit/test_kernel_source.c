@@ -12,6 +12,7 @@
 
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
+#include "tests/support/status.h"
 
 static const char add_source[] = "extern \"C\" __global__ void add(float *a, const float *b, size_t n)\n"
                                  "{\n"
@@ -34,13 +35,6 @@ have_nvrtc(void)
             skip();                                                     \
         }                                                               \
     } while (0)
-
-static void
-assert_says(const char *part)
-{
-    if (!strstr(ferry_last_error(), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
-}
 
 static ferry_element
 make_struct(const char *name, const ferry_field *fields, size_t count, size_t bytes, const char *declaration)

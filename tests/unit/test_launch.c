@@ -20,27 +20,12 @@
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
+#include "tests/support/status.h"
 
 #define COUNT 1000
 
 static ferry_element float_element = {.name = "float", .c_type = "float", .bytes = 4, .align = 4, .kind = FERRY_KIND_FLOAT, .bits = 32};
 static ferry_element int_element = {.name = "int", .c_type = "int32_t", .bytes = 4, .align = 4, .kind = FERRY_KIND_INT, .bits = 32};
-
-#define OK(call) assert_ok((call), #call)
-
-static void
-assert_ok(ferry_status status, const char *call)
-{
-    if (status != FERRY_OK)
-        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
-}
-
-static void
-assert_says(const char *part)
-{
-    if (!strstr(ferry_last_error(), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
-}
 
 static ferry_context *
 open_context(const char *devices)

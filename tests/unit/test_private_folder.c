@@ -16,27 +16,12 @@
 
 #include "src/base/private_folder.h"
 #include "tests/support/folder.h"
+#include "tests/support/status.h"
 
 enum { NOBODY = 65534 };
 
 static char root[FOLDER_PATH_BYTES];
 static int open_files;
-
-#define OK(call) assert_ok((call), #call)
-
-static void
-assert_ok(ferry_status status, const char *call)
-{
-    if (status != FERRY_OK)
-        fail_msg("%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
-}
-
-static void
-assert_says(const char *part)
-{
-    if (!strstr(ferry_last_error(), part))
-        fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
-}
 
 #define REFUSED(call, part)                                \
     do {                                                   \
