@@ -82,7 +82,7 @@ struct world;
 
 /* Steps played and failures injected. */
 struct history_counts {
-    uint64_t steps, busy, injected, failed, short_of_memory;
+    uint64_t steps, busy, injected, failed, short_of_memory, evicted;
 };
 
 struct player {

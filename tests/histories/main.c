@@ -7,7 +7,7 @@
 
 #include "tests/histories/shrink.h"
 
-enum { DEVICES_MAX = 16, BATCH = 50, SECONDS = 120 };
+enum { DEVICES_MAX = 16, BATCH = 50, SECONDS = 120, SHORT_BYTES = 16 << 10 };
 
 static const char *const all_devices[] = {"host",         "emulated", "emulated:3", "lazy", "lazy:2",    "fault",
                                           "fault:2 lazy", "cuda",     "cuda lazy",  NULL};
@@ -20,7 +20,7 @@ static const char usage[] =
     "  --device D       as FERRY_DEVICE, also lazy:N and fault:N, and a second word \"lazy\"; may be repeated (default: all kinds)\n"
     "  --threads N      players at once, 1 to 4 (default: 1, every third history 2 to 4)\n"
     "  --streams N      of each player, 1 to 90 (default: 4, every fifth history 70)\n"
-    "  --memory BYTES   limit of each device (default: none)\n"
+    "  --memory BYTES   limit of each device (default: none, every fourth history 16384)\n"
     "  --play FILE      the bytes of one history, as a fuzzer keeps them, instead of seeds; - prints nothing but the result\n"
     "  --print FILE     where a failing history goes as C, - for standard output (default); with --play, any history\n";
 
@@ -96,9 +96,10 @@ make_bytes(uint64_t seed, size_t steps)
 static struct history_setup
 setup_of(const struct wish *wish, const char *device, uint64_t seed)
 {
-    struct history_setup setup = {.device = device, .memory = (size_t)wish->memory};
+    struct history_setup setup = {.device = device};
     unsigned players = seed % 3 == 2 && strncmp(device, "fault", 5) != 0 ? 2 + (unsigned)(seed / 3 % 3) : 1;
     setup.players = wish->threads ? (unsigned)wish->threads : players;
+    setup.memory = wish->memory ? (size_t)wish->memory : seed % 4 == 3 ? SHORT_BYTES : 0;
     setup.streams = wish->streams ? (unsigned)wish->streams : seed % 5 == 4 ? 70 : 4;
     return setup;
 }
@@ -229,9 +230,9 @@ main(int argc, char **argv)
         if (!play_device(&wish, wish.devices[i], histories, &sum))
             return 1;
     printf("%llu steps of %llu histories from seed %llu on %zu devices: %llu BUSY, %llu failures injected of which %llu were met, "
-           "%llu short of memory\n",
+           "%llu short of memory, %llu copies evicted\n",
            (unsigned long long)sum.steps, (unsigned long long)(histories * device_count), (unsigned long long)wish.seed, device_count,
            (unsigned long long)sum.busy, (unsigned long long)sum.injected, (unsigned long long)sum.failed,
-           (unsigned long long)sum.short_of_memory);
+           (unsigned long long)sum.short_of_memory, (unsigned long long)sum.evicted);
     return 0;
 }

@@ -163,18 +163,33 @@ history_open(struct world *world, const struct history_setup *setup)
             world->players[i].streams[k] = make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
 }
 
+struct history_counts history_counts;
+
+static void
+count_evictions(const struct world *world)
+{
+    for (int place = 1; place <= world->f.places; place++) {
+        ferry_pool *pool;
+        ferry_pool_stats stats;
+        if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK &&
+            ferry_pool_statistics(pool, &stats) == FERRY_OK)
+            history_counts.evicted += stats.evictions;
+    }
+}
+
 void
 history_close(struct world *world)
 {
     ferryi_worker_stop(world->f.context);
+    count_evictions(world);
     for (unsigned i = 0; i < world->setup.players; i++)
         for (unsigned k = 0; k < world->setup.streams; k++)
             ferry_stream_destroy(&world->players[i].streams[k]);
     ferry_kernel_destroy(&world->failing);
     work_close(&world->w);
-    /* What is given back with failures before is logged. */
+    /* What is given back with failures before is logged, and calls without an event that found no memory. */
     for (unsigned i = 0; i < world->setup.players; i++)
-        if (world->players[i].tripped)
+        if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;
     fixture_close(&world->f);
     if (world->injects && fault_live() != 0) {
@@ -182,8 +197,6 @@ history_close(struct world *world)
         abort();
     }
 }
-
-struct history_counts history_counts;
 
 void
 history_count(struct history_counts *to, const struct history_counts *from)
@@ -193,6 +206,7 @@ history_count(struct history_counts *to, const struct history_counts *from)
     to->injected += from->injected;
     to->failed += from->failed;
     to->short_of_memory += from->short_of_memory;
+    to->evicted += from->evicted;
 }
 
 void
