@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include <ferry/buffer.h>
 #include <ferry/element.h>
 #include <ferry/scope.h>
 #include <ferry/status.h>
@@ -58,6 +59,12 @@ FERRY_API size_t ferry_batch_count(const ferry_batch *batch);
  * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also for a write to a read-only wrap
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit(ferry_batch *batch);
+
+/**
+ * As ferry_batch_submit(), with progress over all copies of the batch, and cancel; a copy whose own ranges overlap goes by way of memory in
+ * between, of which nothing is told. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_with(ferry_batch *batch, const ferry_transfer_options *options);
 
 /**
  * As ferry_batch_submit(), on a helper thread; among Ferry's calls the order is that of submission. Memory of the caller

@@ -31,7 +31,8 @@ struct batch {
     size_t room, entry_count;
     const void *last_owner;      /* on the side that is not the chunk's, of the last entry */
     struct ferryi_scatter_entry *table; /* behind the packed bytes of the chunk; NULL: there is none */
-    size_t packed_max;           /* bytes of a chunk before the table */
+    size_t table_at;             /* in a chunk; its end: there is none */
+    size_t packed_max;           /* bytes of a chunk that are used */
 };
 
 /* -- one submission -------------------------------------------------------------------------------- */
@@ -137,29 +138,72 @@ submit(struct batch *batch, size_t *out_bytes)
     return status;
 }
 
+/* How much of the piece at the cursor goes where there is `room` left of `whole`; 0 when it is better off in the next. */
+static size_t
+part_of(const struct batch *batch, struct cursor at, size_t room, size_t whole)
+{
+    size_t left = batch->pieces[at.piece].bytes - at.offset;
+    if (left <= room)
+        return left;
+    return room < whole && left <= whole ? 0 : room;
+}
+
+static void
+advance(const struct batch *batch, struct cursor *at, size_t bytes)
+{
+    at->offset += bytes;
+    if (at->offset == batch->pieces[at->piece].bytes)
+        *at = (struct cursor){at->piece + 1, 0};
+}
+
 /* -- pinned memory, and inside a device ------------------------------------------------------------ */
 
-/* With `waits` nothing has arrived before the device is done with it. */
+/* The next entries straight between the two memories, of `whole` bytes at most. */
+static void
+gather_direct(struct batch *batch, size_t whole)
+{
+    batch->entry_count = 0;
+    for (size_t gathered = 0; batch->at.piece < batch->count && batch->entry_count < batch->room;) {
+        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
+        size_t bytes = part_of(batch, batch->at, whole - gathered, whole), offset = batch->at.offset;
+        if (bytes == 0)
+            break;
+        /* Who could be joined was joined before: both sides must touch. */
+        batch->entries[batch->entry_count++] =
+            (struct ferryi_copy){(char *)piece->target + offset, (const char *)piece->source + offset, bytes, batch->run->direction};
+        gathered += bytes;
+        advance(batch, &batch->at, bytes);
+    }
+}
+
+/* One submission after the other; where somebody may stop them, at the pace of the device. With `waits` nothing has arrived before the
+ * device is done with it. */
 static ferry_status
 copy_direct(struct batch *batch, bool waits)
 {
+    struct ferryi_run *run = batch->run;
+    struct ferryi_pace pace = {.lane = run->lane, .log = run->engine->config.log};
+    size_t largest = ferryi_engine_part(run->engine, run->job);
+    bool paced = largest < run->bytes && !waits;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && batch->at.piece < batch->count) {
-        batch->entry_count = 0;
-        while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
-            const struct ferryi_piece *piece = &batch->pieces[batch->at.piece++];
-            /* Who could be joined was joined before: both sides must touch. */
-            batch->entries[batch->entry_count++] = (struct ferryi_copy){piece->target, piece->source, piece->bytes, batch->run->direction};
-        }
+        if (paced)
+            status = ferryi_pace_begin(&pace);
+        if (status != FERRY_OK)
+            break;
         size_t bytes;
+        gather_direct(batch, largest);
         status = submit(batch, &bytes);
         if (waits && status == FERRY_OK)
-            status = FERRYI_CALL(batch->run->lane->device, stream_synchronize, batch->run->lane->native);
+            status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
         if (bytes > 0 && (!waits || status == FERRY_OK))
-            ferryi_run_arrived(batch->run, bytes);
+            ferryi_run_arrived(run, bytes);
+        if (paced && status == FERRY_OK)
+            status = ferryi_pace_end(&pace);
         if (status == FERRY_OK)
-            status = ferryi_run_progress(batch->run);
+            status = ferryi_run_progress(run);
     }
+    ferryi_pace_clear(&pace);
     return status;
 }
 
@@ -229,24 +273,6 @@ copy_registered(struct batch *batch, struct holds *holds)
 
 /* -- pageable memory ------------------------------------------------------------------------------- */
 
-/* How much of the piece at the cursor goes into a chunk with `room` left of `whole`; 0 when it is better off in the next. */
-static size_t
-part_of(const struct batch *batch, struct cursor at, size_t room, size_t whole)
-{
-    size_t left = batch->pieces[at.piece].bytes - at.offset;
-    if (left <= room)
-        return left;
-    return room < whole && left <= whole ? 0 : room;
-}
-
-static void
-advance(const struct batch *batch, struct cursor *at, size_t bytes)
-{
-    at->offset += bytes;
-    if (at->offset == batch->pieces[at->piece].bytes)
-        *at = (struct cursor){at->piece + 1, 0};
-}
-
 /* Room behind the packed bytes for what the scatter kernel reads, where it may be needed and leaves enough. */
 static void
 plan_chunks(struct batch *batch, const struct ferryi_ring *ring)
@@ -254,9 +280,10 @@ plan_chunks(struct batch *batch, const struct ferryi_ring *ring)
     const ferryi_device *device = batch->run->lane->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
     bool may_scatter = !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
-    batch->packed_max = ring->chunk_bytes;
+    batch->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
-        batch->packed_max = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
+        batch->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
+    batch->packed_max = ferryi_run_part(batch->run, 0, batch->table_at, 1);
 }
 
 /* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets chunk->bytes. */
@@ -265,7 +292,7 @@ gather(struct batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk 
 {
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD;
     size_t whole = batch->packed_max;
-    batch->table = whole < ring->chunk_bytes ? (void *)((char *)chunk->memory + whole) : NULL;
+    batch->table = batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at) : NULL;
     batch->entry_count = 0;
     chunk->bytes = 0;
     while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
@@ -385,48 +412,23 @@ download(struct batch *batch, struct ferryi_ring *ring)
 static ferry_status
 copy_on_host(struct batch *batch)
 {
-    ferry_status status = FERRY_OK;
-    if (batch->run->lane)
-        status = FERRYI_CALL(batch->run->lane->device, stream_synchronize, batch->run->lane->native);
-    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++) {
-        memmove(batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
-        ferryi_run_arrived(batch->run, batch->pieces[i].bytes);
-        status = ferryi_run_progress(batch->run);
-    }
+    ferry_status status = ferryi_run_wait_for_lane(batch->run);
+    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++)
+        status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
     return status;
-}
-
-/* part_done of one piece, told of the whole. */
-struct share {
-    const struct ferryi_transfer_job *job;
-    size_t before;
-};
-
-static void
-tell_share(size_t bytes_so_far, void *user)
-{
-    const struct share *share = user;
-    if (share->job->part_done)
-        share->job->part_done(share->before + bytes_so_far, share->job->user);
 }
 
 /* Each piece a transfer of its own. */
 static ferry_status
-copy_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, const struct ferryi_transfer_job *job)
+copy_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
-    struct share share = {.job = job};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_piece *piece = &pieces[i];
-        struct ferryi_transfer_job own = *job;
-        own.done_before += share.before;
-        own.part_done = tell_share;
-        own.user = &share;
         struct ferryi_memory target = {.place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
         struct ferryi_memory source = {.place = piece->source_place, .pointer = (void *)(uintptr_t)piece->source, .pinned = piece->pinned};
-        status = piece->zeros ? ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, &own)
-                              : ferryi_engine_copy(engine, target, source, piece->bytes, lane, &own);
-        share.before += piece->bytes;
+        status = piece->zeros ? ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, job)
+                              : ferryi_engine_copy(engine, target, source, piece->bytes, lane, job);
     }
     return status;
 }
@@ -462,9 +464,9 @@ copy(struct batch *batch)
 
 ferry_status
 ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                          ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                          ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
-    assert(count > 0 && !job->options);
+    assert(count > 0);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;

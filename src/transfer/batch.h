@@ -18,6 +18,7 @@ struct ferryi_piece {
     uint8_t note;                                   /* the caller's own */
     bool pinned;                                    /* the host's side, if there is one, is memory that the copy engine may use */
     bool zeros;                                     /* no source: the target becomes zero */
+    bool between;                                   /* the target is on the way to another: no progress is told of it */
 };
 
 /* How the pieces lie. */
@@ -28,9 +29,9 @@ enum ferryi_layout {
 
 /*
  * Copy `count` >= 1 pieces that are disjoint, independent, and alike in places, `pinned` and `zeros`. `lane` as for ferryi_engine_copy().
- * One transfer in counts and traces, except between devices, where each piece is one. part_done counts the bytes of the pieces in their order.
+ * One transfer in counts and traces, except between devices, where each piece is one. job->done grows by the bytes of the pieces in their order.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                                       ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                       ferryi_lane *lane, struct ferryi_transfer_job *job);
 
 #endif

@@ -8,16 +8,18 @@ struct host_side {
 };
 
 static struct host_side
-upload_side(const struct ferryi_transform *transform)
+upload_side(const struct ferryi_run *run)
 {
+    const struct ferryi_transform *transform = run->transform;
     if (!transform)
         return (struct host_side){NULL, 1, 1};
     return (struct host_side){transform, transform->source_bytes, transform->target_bytes};
 }
 
 static struct host_side
-download_side(const struct ferryi_transform *transform)
+download_side(const struct ferryi_run *run)
 {
+    const struct ferryi_transform *transform = run->transform;
     if (!transform)
         return (struct host_side){NULL, 1, 1};
     return (struct host_side){transform, transform->target_bytes, transform->source_bytes};
@@ -78,10 +80,9 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
 /* -- uploads --------------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                     const struct ferryi_transform *transform)
+ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
-    const struct host_side side = upload_side(transform);
+    const struct host_side side = upload_side(run);
     const size_t end = end_of(run, how);
     struct ferryi_ring *ring = how->ring;
     struct ferryi_chain filling = {0};
@@ -257,13 +258,12 @@ download_at_once(struct flight *flight)
 }
 
 ferry_status
-ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                       const struct ferryi_transform *transform)
+ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
     static const struct landing landing = {touch_host, land_on_host};
     struct flight flight;
     flight_init(&flight, run, how);
-    flight.side = download_side(transform);
+    flight.side = download_side(run);
     flight.source = source;
     flight.target = target;
     ferry_status status = check_unit(how->ring, flight.side.device_unit);
@@ -302,7 +302,7 @@ order_after(struct ferryi_run *run, ferryi_lane *later)
         status = FERRYI_CALL(later->device, stream_wait, later->native, event);
     else if (status == FERRY_OK)
         status = FERRYI_CALL(device, event_synchronize, event);
-    ferryi_run_drop_event(run, device, event);
+    ferryi_pace_drop_event(run->engine->config.log, device, event);
     return status;
 }
 
