@@ -187,6 +187,7 @@ bring(struct ferryi_access *access)
     ferryi_store *store = access->store;
     struct ferryi_transfer_job job = job_of(access);
     size_t crossed = 0;
+    bool brings = false;
     job.options = access->options;
     job.total = access->end - access->begin;
     ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
@@ -207,6 +208,7 @@ bring(struct ferryi_access *access)
                 keep_part(access, job.done);
             if (status != FERRY_OK)
                 return note_loss_of_move(store, access->place, moves[i].source, status);
+            brings = brings || moves[i].source == FERRYI_ZERO || !ferryi_store_same_memory(store, access->place, moves[i].source);
             crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;
@@ -214,7 +216,7 @@ bring(struct ferryi_access *access)
     if (crossed > 0)
         ferryi_store_crossed(store, crossed);
     join(access, job.total);
-    return job.done > 0 && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
+    return brings && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
 }
 
 ferry_status
