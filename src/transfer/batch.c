@@ -326,8 +326,11 @@ upload_chunk(struct batch *batch, struct ferryi_ring *ring)
     if (bytes > 0)
         marked = ferryi_chunk_mark(ring, chunk, ring->place, run->lane->native);
     ferryi_ring_give(ring, chunk);
-    if (bytes > 0)
+    if (bytes > 0) {
+        ferryi_run_count_chunk(run);
+        ferryi_run_count_copied(run, FERRYI_COPY_LIBC, bytes);
         ferryi_run_arrived(run, bytes);
+    }
     status = status == FERRY_OK ? marked : status;
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
@@ -385,8 +388,11 @@ land(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
         done += part;
     }
     ferryi_ring_give(ring, chunk);
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
+        ferryi_run_count_chunk(batch->run);
+        ferryi_run_count_copied(batch->run, FERRYI_COPY_LIBC, bytes);
         ferryi_run_arrived(batch->run, bytes);
+    }
     return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;
 }
 

@@ -206,6 +206,7 @@ ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
         .libc_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_LIBC], memory_order_relaxed),
         .prefetch_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_PREFETCH], memory_order_relaxed),
         .stream_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_STREAM], memory_order_relaxed),
+        .peer_staged = read_counter(&engine->counters[FERRY_DIRECTION_PEER][true]),
         .turned_pinned = atomic_load_explicit(&engine->pins.turned, memory_order_relaxed),
     };
 }

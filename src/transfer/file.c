@@ -159,10 +159,13 @@ store_from_device(struct passage *passage, const char *source)
             status = submit(passage, &flight, source);
         if (status != FERRY_OK || flight.chunks.count > before)
             continue;
+        size_t written = run->done;
         struct ferryi_chunk *chunk = ferryi_chain_pop(&flight.chunks);
         status = ferryi_chunk_wait(passage->ring, chunk);
         if (status == FERRY_OK)
             status = write_part(passage, chunk->memory, chunk->bytes);
+        if (run->done > written)
+            ferryi_run_count_chunk(run);
         ferryi_ring_give(passage->ring, chunk);
     }
     while (flight.chunks.count > 0)

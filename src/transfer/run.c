@@ -143,8 +143,10 @@ ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_
         status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
     }
     ferryi_ring_give(ring, chunk);
-    if (sent)
+    if (sent) {
+        ferryi_run_count_chunk(run);
         ferryi_run_arrived(run, bytes);
+    }
     return status;
 }
 
@@ -161,6 +163,18 @@ ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi
     if (status != FERRY_OK)
         ferryi_ring_give(ring, chunk);
     return status;
+}
+
+void
+ferryi_run_count_chunk(const struct ferryi_run *run)
+{
+    atomic_fetch_add_explicit(&run->engine->chunks, 1, memory_order_relaxed);
+}
+
+void
+ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes)
+{
+    atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
 }
 
 static void

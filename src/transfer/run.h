@@ -37,7 +37,7 @@ struct ferryi_engine {
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
     _Atomic uint64_t batch_submissions, batch_pieces;
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
-    _Atomic uint64_t chunks, helper_chunks;      /* of staged copies between host and device */
+    _Atomic uint64_t chunks, helper_chunks;      /* that carried bytes; of them, by helpers */
     _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */
     struct ferryi_crew crew;
     struct ferryi_pins pins;
@@ -84,6 +84,10 @@ ferry_status ferryi_run_begin(struct ferryi_run *run);
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
 /* Between parts, right after the chunk of one was given back: asks keep_going and the flag. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
+/* A chunk has carried its bytes: an upload's when it is on its way, a download's when it was drained. */
+void ferryi_run_count_chunk(const struct ferryi_run *run);
+/* Bytes that the host copied into or out of chunks. */
+void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes);
 /* Count, settle a failure, tell the trace. Returns the status, with what arrived in the sentence. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 

@@ -64,11 +64,10 @@ end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
     struct ferryi_task *task = &chunk->task;
     ferryi_engine *engine = run->engine;
     ferryi_crew_finish(&engine->crew, task);
-    atomic_fetch_add_explicit(&engine->chunks, 1, memory_order_relaxed);
     if (task->by_helper)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     if (task->bytes > 0)
-        atomic_fetch_add_explicit(&engine->loop_bytes[task->loop], task->bytes, memory_order_relaxed);
+        ferryi_run_count_copied(run, task->loop, task->bytes);
 }
 
 static size_t
@@ -112,7 +111,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     }
     while (filling.count > 0) {
         struct ferryi_chunk *chunk = ferryi_chain_pop(&filling);
-        end_convey(run, chunk);
+        ferryi_crew_finish(&run->engine->crew, &chunk->task);
         ferryi_ring_give(ring, chunk);
     }
     return status;
@@ -231,6 +230,7 @@ land_on_host(struct flight *flight, struct ferryi_chunk *chunk)
     size_t bytes = chunk->bytes;
     end_convey(flight->run, chunk);
     ferryi_ring_give(flight->ring, chunk);
+    ferryi_run_count_chunk(flight->run);
     ferryi_run_arrived(flight->run, bytes);
     return FERRY_OK;
 }
