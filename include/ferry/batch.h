@@ -51,8 +51,8 @@ FERRY_API size_t ferry_batch_count(const ferry_batch *batch);
 /**
  * Do all copies of the batch, which keeps them: it may be submitted again. Returns when the caller's memory may be reused,
  * as single copies do. The copies are cut into levels of independent ones; one level is one submission for each
- * way between the host and a device, counted by ferry_transfer_stats.batch_submissions. Between two devices, and on the host, its copies
- * go one after the other.
+ * way between two places, counted by ferry_transfer_stats.batch_submissions. On the host its copies go one after the other. Devices that
+ * do not reach each other have theirs packed through the staging ring.
  *
  * Conflicts are found for exactly the ranges of the copies, before anything moved. After a later failure each range holds its
  * old or its new value, the map knows which, and the message says how many bytes arrived.

@@ -257,7 +257,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
 /**
  * Two-dimensional copies: `height` rows of `width` elements, each row's first element a pitch of elements behind that of the
  * row before, on either side. Exactly the rows are written, claimed and current afterwards, nothing between them. A device takes
- * the rows as one copy, but those of another device row by row; pageable memory is packed on the way.
+ * the rows as one copy, also from another device that it reaches; pageable memory, and what devices pass on by way of the host, is packed on the way.
  * Otherwise as the copies above. @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the
  *         width; FERRY_ERROR_OUT_OF_RANGE when the last row ends behind the buffer; FERRY_ERROR_OVERFLOW
  */

@@ -27,7 +27,9 @@ struct batch {
     size_t count;
     enum ferryi_layout layout;
     struct cursor at;            /* what is submitted next */
-    struct ferryi_copy *entries; /* the submission being made */
+    ferryi_lane *lane;           /* of the submission being made */
+    ferry_direction direction;
+    struct ferryi_copy *entries;
     size_t room, entry_count;
     const void *last_owner;      /* on the side that is not the chunk's, of the last entry */
     struct ferryi_scatter_entry *table; /* behind the packed bytes of the chunk; NULL: there is none */
@@ -36,6 +38,17 @@ struct batch {
 };
 
 /* -- one submission -------------------------------------------------------------------------------- */
+
+static struct ferryi_copy
+entry(const struct batch *batch, void *target, const void *source, size_t bytes)
+{
+    bool peer = batch->direction == FERRY_DIRECTION_PEER;
+    return (struct ferryi_copy){.target = target,
+                                .source = source,
+                                .bytes = bytes,
+                                .direction = batch->direction,
+                                .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
+}
 
 static void
 add_entry(struct batch *batch, void *target, const void *source, size_t bytes, const void *owner)
@@ -47,7 +60,7 @@ add_entry(struct batch *batch, void *target, const void *source, size_t bytes, c
         return;
     }
     assert(batch->entries);
-    batch->entries[batch->entry_count++] = (struct ferryi_copy){target, source, bytes, batch->run->direction};
+    batch->entries[batch->entry_count++] = entry(batch, target, source, bytes);
     batch->last_owner = owner;
 }
 
@@ -72,7 +85,8 @@ are_rows(const struct batch *batch, struct ferryi_copy_2d *out)
                                    .source_pitch = source_step,
                                    .row_bytes = rows->bytes,
                                    .rows = batch->entry_count,
-                                   .direction = rows->direction};
+                                   .direction = rows->direction,
+                                   .source_device = rows->source_device};
     return true;
 }
 
@@ -84,6 +98,8 @@ submit_entry(ferryi_lane *lane, const struct ferryi_copy *copy)
         return FERRYI_CALL(lane->device, copy_upload, copy->target, copy->source, copy->bytes, lane->native);
     case FERRY_DIRECTION_DOWNLOAD:
         return FERRYI_CALL(lane->device, copy_download, copy->target, copy->source, copy->bytes, lane->native);
+    case FERRY_DIRECTION_PEER:
+        return FERRYI_CALL(lane->device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, lane->native);
     default: return FERRYI_CALL(lane->device, copy_device, copy->target, copy->source, copy->bytes, lane->native);
     }
 }
@@ -101,11 +117,11 @@ are_small(const struct batch *batch)
 static ferry_status
 scatter(struct batch *batch, bool *out_none)
 {
-    struct ferryi_run *run = batch->run;
-    int place = run->direction == FERRY_DIRECTION_UPLOAD ? run->target_place : run->source_place;
+    ferryi_engine *engine = batch->run->engine;
+    int place = batch->lane->place;
     ferry_status status = FERRY_ERROR_UNSUPPORTED;
-    if (ferryi_scatter_is_ready(run->engine, place))
-        status = ferryi_scatter_launch(run->engine, place, run->lane, batch->entries, batch->entry_count, batch->table);
+    if (ferryi_scatter_is_ready(engine, place))
+        status = ferryi_scatter_launch(engine, place, batch->lane, batch->entries, batch->entry_count, batch->table);
     *out_none = status == FERRY_ERROR_UNSUPPORTED;
     return *out_none ? FERRY_OK : status;
 }
@@ -114,27 +130,27 @@ scatter(struct batch *batch, bool *out_none)
 static ferry_status
 submit(struct batch *batch, size_t *out_bytes)
 {
-    struct ferryi_run *run = batch->run;
-    ferryi_device *device = run->lane->device;
+    ferryi_lane *lane = batch->lane;
+    ferryi_device *device = lane->device;
     struct ferryi_copy_2d rows;
     bool can_batch = device->capabilities & FERRY_CAN_BATCH, none = false; /* none of them queued yet */
     ferry_status status = FERRY_OK;
     *out_bytes = 0;
     if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
-        status = FERRYI_CALL(device, copy_2d, &rows, run->lane->native);
+        status = FERRYI_CALL(device, copy_2d, &rows, lane->native);
     else if (batch->entry_count > 1 && can_batch)
-        status = FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, run->lane->native);
+        status = FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, lane->native);
     else if (batch->entry_count > 1 && batch->table && are_small(batch))
         status = scatter(batch, &none);
     else
         none = true;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = submit_entry(run->lane, &batch->entries[i]);
+            status = submit_entry(lane, &batch->entries[i]);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }
-    run->queued |= *out_bytes > 0;
+    batch->run->queued |= *out_bytes > 0;
     return status;
 }
 
@@ -156,7 +172,7 @@ advance(const struct batch *batch, struct cursor *at, size_t bytes)
         *at = (struct cursor){at->piece + 1, 0};
 }
 
-/* -- pinned memory, and inside a device ------------------------------------------------------------ */
+/* -- pinned memory, inside a device, and between those that reach each other ------------------------- */
 
 /* The next entries straight between the two memories, of `whole` bytes at most. */
 static void
@@ -169,8 +185,7 @@ gather_direct(struct batch *batch, size_t whole)
         if (bytes == 0)
             break;
         /* Who could be joined was joined before: both sides must touch. */
-        batch->entries[batch->entry_count++] =
-            (struct ferryi_copy){(char *)piece->target + offset, (const char *)piece->source + offset, bytes, batch->run->direction};
+        batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset, (const char *)piece->source + offset, bytes);
         gathered += bytes;
         advance(batch, &batch->at, bytes);
     }
@@ -286,13 +301,19 @@ plan_chunks(struct batch *batch, const struct ferryi_ring *ring)
     batch->packed_max = ferryi_run_part(batch->run, 0, batch->table_at, 1);
 }
 
+static struct ferryi_scatter_entry *
+table_of(const struct batch *batch, const struct ferryi_ring *ring, const struct ferryi_chunk *chunk)
+{
+    return batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at) : NULL;
+}
+
 /* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets chunk->bytes. */
 static void
 gather(struct batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD;
     size_t whole = batch->packed_max;
-    batch->table = batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at) : NULL;
+    batch->table = table_of(batch, ring, chunk);
     batch->entry_count = 0;
     chunk->bytes = 0;
     while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
@@ -344,7 +365,7 @@ upload(struct batch *batch, struct ferryi_ring *ring)
     return status;
 }
 
-/* Chunks of a download on their way, and the bytes that the oldest begins with. */
+/* Chunks on their way from a device, and the bytes that the oldest begins with. */
 struct landings {
     struct ferryi_chain chunks;
     struct cursor at;
@@ -354,19 +375,22 @@ struct landings {
 static ferry_status
 launch(struct batch *batch, struct ferryi_ring *ring, struct landings *landings, bool *out_none)
 {
-    ferryi_lane *lane = batch->run->lane;
+    struct ferryi_run *run = batch->run;
+    ferryi_lane *lane = run->second ? run->second : run->lane;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, ring->place, landings->chunks.count == 0, &chunk);
+    ferry_status status = ferryi_ring_take(ring, run->source_place, landings->chunks.count == 0, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
     size_t bytes;
+    batch->lane = lane;
+    batch->direction = FERRY_DIRECTION_DOWNLOAD;
     gather(batch, ring, chunk);
     status = submit(batch, &bytes);
     if (status == FERRY_OK)
-        status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
+        status = ferryi_chunk_mark(ring, chunk, run->source_place, lane->native);
     else if (bytes > 0) /* some copies into the chunk are on their way */
-        (void)ferryi_chunk_settle(ring, chunk, ring->place, lane->native);
+        (void)ferryi_chunk_settle(ring, chunk, run->source_place, lane->native);
     if (status == FERRY_OK)
         ferryi_chain_push(&landings->chunks, chunk);
     else
@@ -396,6 +420,50 @@ land(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
     return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;
 }
 
+/* The entries that take bytes of a chunk, from `*done` on, to the pieces that they belong to. */
+static void
+unpack(struct batch *batch, struct cursor *at, const struct ferryi_chunk *chunk, size_t *done)
+{
+    batch->entry_count = 0;
+    while (*done < chunk->bytes && batch->entry_count < batch->room) {
+        const struct ferryi_piece *piece = &batch->pieces[at->piece];
+        size_t part = ferryi_min_size(piece->bytes - at->offset, chunk->bytes - *done);
+        add_entry(batch, (char *)piece->target + at->offset, (const char *)chunk->memory + *done, part, piece->target_owner);
+        advance(batch, at, part);
+        *done += part;
+    }
+}
+
+/* What the source's device has packed goes on to the target's. */
+static ferry_status
+send_on(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
+{
+    struct ferryi_run *run = batch->run;
+    struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
+    ferry_status status = ferryi_chunk_wait(ring, chunk), marked = FERRY_OK;
+    if (status == FERRY_OK)
+        status = ferryi_chunk_prepare(ring, chunk, ring->place);
+    size_t sent = 0, bytes;
+    batch->lane = run->lane;
+    batch->direction = FERRY_DIRECTION_UPLOAD;
+    batch->table = table_of(batch, ring, chunk);
+    for (size_t done = 0; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
+        unpack(batch, &landings->at, chunk, &done);
+        status = submit(batch, &bytes);
+        batch->table = NULL; /* may be read still */
+    }
+    if (sent > 0)
+        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->lane->native);
+    ferryi_ring_give(ring, chunk);
+    if (sent > 0) {
+        ferryi_run_count_chunk(run);
+        ferryi_run_arrived(run, sent);
+    }
+    status = status == FERRY_OK ? marked : status;
+    return status == FERRY_OK ? ferryi_run_progress(run) : status;
+}
+
+/* Chunk after chunk from the source's device, on to the host or to another device. */
 static ferry_status
 download(struct batch *batch, struct ferryi_ring *ring)
 {
@@ -406,7 +474,7 @@ download(struct batch *batch, struct ferryi_ring *ring)
         if (batch->at.piece < batch->count && landings.chunks.count < DEPTH)
             status = launch(batch, ring, &landings, &none);
         if (status == FERRY_OK && none)
-            status = land(batch, ring, &landings);
+            status = batch->run->second ? send_on(batch, ring, &landings) : land(batch, ring, &landings);
     }
     while (landings.chunks.count > 0)
         ferryi_ring_give(ring, ferryi_chain_pop(&landings.chunks));
@@ -426,20 +494,41 @@ copy_on_host(struct batch *batch)
 
 /* Each piece a transfer of its own. */
 static ferry_status
-copy_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, struct ferryi_transfer_job *job)
+fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_piece *piece = &pieces[i];
         struct ferryi_memory target = {.place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
-        struct ferryi_memory source = {.place = piece->source_place, .pointer = (void *)(uintptr_t)piece->source, .pinned = piece->pinned};
-        status = piece->zeros ? ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, job)
-                              : ferryi_engine_copy(engine, target, source, piece->bytes, lane, job);
+        status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, job);
     }
     return status;
 }
 
 /* -- which way ------------------------------------------------------------------------------------- */
+
+static ferry_status
+copy_between(struct batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    ferryi_engine *engine = run->engine;
+    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
+        ferry_status status = copy_direct(batch, false);
+        if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
+            return status;
+        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
+        batch->at = (struct cursor){0, 0};
+    }
+    run->staged = true;
+    ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
+    if (status == FERRY_OK)
+        status = ferryi_run_order(run, run->second);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_ring *ring = ferryi_engine_ring(engine, run->target_place);
+    plan_chunks(batch, ring);
+    return download(batch, ring);
+}
 
 static ferry_status
 copy(struct batch *batch)
@@ -453,12 +542,16 @@ copy(struct batch *batch)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", batch->room);
     ferry_status status;
     struct holds holds;
-    if (run->staged && hold_all(batch, &holds)) {
+    batch->lane = run->lane;
+    batch->direction = run->direction;
+    if (run->direction == FERRY_DIRECTION_PEER) {
+        status = copy_between(batch);
+    } else if (run->staged && hold_all(batch, &holds)) {
         run->staged = false;
         status = copy_registered(batch, &holds);
     } else if (run->staged) {
         bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-        struct ferryi_ring *ring = &run->engine->ports[up ? run->target_place : run->source_place].ring;
+        struct ferryi_ring *ring = ferryi_engine_ring(run->engine, up ? run->target_place : run->source_place);
         plan_chunks(batch, ring);
         status = up ? upload(batch, ring) : download(batch, ring);
     } else {
@@ -477,8 +570,8 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
     struct ferryi_run run = ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, lane, job);
-    if (pieces->zeros || run.direction == FERRY_DIRECTION_PEER)
-        return copy_each(engine, pieces, count, lane, job);
+    if (pieces->zeros)
+        return fill_each(engine, pieces, count, lane, job);
 
     run.staged = (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) && !pieces->pinned;
     struct batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};

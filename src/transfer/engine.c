@@ -156,6 +156,18 @@ ferryi_engine_reachable(const ferryi_engine *engine, int target_place)
     return atomic_load_explicit(&engine->ports[target_place].reachable, memory_order_relaxed);
 }
 
+bool
+ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place)
+{
+    return ferryi_engine_reachable(engine, target_place) >> source_place & 1;
+}
+
+void
+ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place)
+{
+    atomic_fetch_and_explicit(&engine->ports[target_place].reachable, ~((uint32_t)1 << source_place), memory_order_relaxed);
+}
+
 /* -- counts ---------------------------------------------------------------------------------------- */
 
 static ferry_transfer_count
@@ -355,14 +367,11 @@ static ferry_status
 copy_peer(struct ferryi_run *run, char *target, const char *source)
 {
     ferryi_engine *engine = run->engine;
-    struct ferryi_port *port = &engine->ports[run->target_place];
-    uint32_t bit = (uint32_t)1 << run->source_place;
-    if (atomic_load_explicit(&port->reachable, memory_order_relaxed) & bit) {
+    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
         ferry_status status = copy_direct(run, target, source);
         if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
             return status;
-        /* The device cannot reach that one after all: remember it. */
-        atomic_fetch_and_explicit(&port->reachable, ~bit, memory_order_relaxed);
+        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
     }
     run->staged = true;
     struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);

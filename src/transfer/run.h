@@ -128,6 +128,12 @@ size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
 /* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
+/* What the caller ordered the run's lane after comes before what `later`, of another device, does next. */
+ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_lane *later);
+/* False when it was found that the device cannot copy from that place; the way there is then forgotten. */
+bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
+void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
+
 /* The small ring of a place, and its lanes. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
 ferry_status ferryi_engine_open_lane(ferryi_engine *engine, int place, bool out_of, ferryi_lane **out);

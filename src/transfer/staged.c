@@ -287,9 +287,8 @@ land_on_peer(struct flight *flight, struct ferryi_chunk *chunk)
     return ferryi_run_send(flight->run, flight->ring, chunk, flight->target);
 }
 
-/* What the caller ordered the run's lane after must come before what `later`, of another device, does next. */
-static ferry_status
-order_after(struct ferryi_run *run, ferryi_lane *later)
+ferry_status
+ferryi_run_order(struct ferryi_run *run, ferryi_lane *later)
 {
     ferryi_lane *lane = run->lane;
     ferryi_device *device = lane->device;
@@ -310,7 +309,7 @@ ferry_status
 ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
     static const struct landing landing = {touch_peer, land_on_peer};
-    ferry_status status = order_after(run, run->second);
+    ferry_status status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
         return status;
     struct flight flight;
