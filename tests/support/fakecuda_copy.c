@@ -45,8 +45,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     const struct fake_block *block = fake_block_of(memory, bytes);
     if (!block)
         copy->fault = true;
-    else if (fake_is_of_device(block) && block->context != context && !(copy->peers && (context->peers & (1u << block->context->device))))
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    else if (fake_is_of_device(block) && block->context != context)
+        return copy->peers && (context->peers & (1u << block->context->device)) ? block->context->error : FERRYI_CUDA_ERROR_INVALID_VALUE;
     return FERRYI_CUDA_SUCCESS;
 }
 
