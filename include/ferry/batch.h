@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include <ferry/buffer.h>
 #include <ferry/element.h>
 #include <ferry/scope.h>
 #include <ferry/status.h>
@@ -50,14 +51,20 @@ FERRY_API size_t ferry_batch_count(const ferry_batch *batch);
 /**
  * Do all copies of the batch, which keeps them: it may be submitted again. Returns when the caller's memory may be reused,
  * as single copies do. The copies are cut into levels of independent ones; one level is one submission for each
- * way between the host and a device, counted by ferry_transfer_stats.batch_submissions. Between two devices, and on the host, its copies
- * go one after the other.
+ * way between two places, counted by ferry_transfer_stats.batch_submissions. On the host its copies go one after the other. Devices that
+ * do not reach each other have theirs packed through the staging ring.
  *
  * Conflicts are found for exactly the ranges of the copies, before anything moved. After a later failure each range holds its
  * old or its new value, the map knows which, and the message says how many bytes arrived.
  * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also for a write to a read-only wrap
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit(ferry_batch *batch);
+
+/**
+ * As ferry_batch_submit(), with progress over all copies of the batch, and cancel; a copy whose own ranges overlap goes by way of memory in
+ * between, of which nothing is told. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_with(ferry_batch *batch, const ferry_transfer_options *options);
 
 /**
  * As ferry_batch_submit(), on a helper thread; among Ferry's calls the order is that of submission. Memory of the caller

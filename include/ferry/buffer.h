@@ -82,9 +82,16 @@ typedef struct ferry_buffer_info {
     uint64_t reserved[4];
 } ferry_buffer_info;
 
-/** Options of a long copy. NULL, or zero in any field, means the default. */
+/**
+ * Options of whatever moves many bytes: the calls whose names end in `_with`, loads and stores. NULL, or zero in any field, means the default.
+ *
+ * keep_going runs on the calling thread. bytes_done never falls, and is bytes_total in the last call, whose answer is of no meaning any more.
+ * Bytes are those of the target, all of them together: of every copy of a batch, of every row. What another thread wants to stop, it tells
+ * keep_going; what runs asynchronously is stopped by ferry_event_cancel(). A cancelled call is FERRY_ERROR_CANCELLED, its message says
+ * how many bytes arrived, and each chunk holds its old or its new value, as after a failure: the valid map knows which.
+ */
 typedef struct ferry_transfer_options {
-    size_t chunk_bytes;  /**< how much is copied between two calls of keep_going; default: the context's staging ring */
+    size_t chunk_bytes;  /**< how much is copied between two calls of keep_going; default: a chunk of the context's staging ring */
     bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< false cancels; no lock is held */
     void *user;
     uint64_t reserved[4];
@@ -250,7 +257,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
 /**
  * Two-dimensional copies: `height` rows of `width` elements, each row's first element a pitch of elements behind that of the
  * row before, on either side. Exactly the rows are written, claimed and current afterwards, nothing between them. A device takes
- * the rows as one copy, but those of another device row by row; pageable memory is packed on the way.
+ * the rows as one copy, also from another device that it reaches; pageable memory, and what devices pass on by way of the host, is packed on the way.
  * Otherwise as the copies above. @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the
  *         width; FERRY_ERROR_OUT_OF_RANGE when the last row ends behind the buffer; FERRY_ERROR_OVERFLOW
  */
@@ -319,10 +326,31 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill_with(ferry_buffer *buff
                                                               size_t count, const void *value,
                                                               const ferry_transfer_options *options);
 
+/** Rows, with progress and cancel. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_2d_with(ferry_buffer *buffer, const ferry_element *element,
+                                                                      size_t offset, size_t pitch, const void *source,
+                                                                      size_t source_pitch, size_t width, size_t height,
+                                                                      const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_2d_with(ferry_buffer *buffer, const ferry_element *element,
+                                                                    size_t offset, size_t pitch, void *target,
+                                                                    size_t target_pitch, size_t width, size_t height,
+                                                                    const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_2d_with(ferry_buffer *target, const ferry_element *element,
+                                                                 size_t target_offset, size_t target_pitch, ferry_buffer *source,
+                                                                 size_t source_offset, size_t source_pitch, size_t width,
+                                                                 size_t height, const ferry_transfer_options *options);
+
 /* -- places: for code that keeps raw pointers ------------------------------------------------------ */
 
 /** Make the range current at a place, as a READ scope would, and wait until it is there. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place);
+/**
+ * The same with progress and cancel. Bytes of the range that are there already count as done; where none is to be brought, keep_going is not asked.
+ * After a cancel the bytes that arrived are current at the place, from the first of the range on. A failure leaves the place as it was.
+ * @return also FERRY_ERROR_CANCELLED; the message says how many bytes of the range are there.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to_with(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                                                                 const ferry_transfer_options *options);
 /**
  * Say that the copy at `place` was written behind Ferry's back, on `written_on` (NULL: on the host, or for a device
  * before this call). @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or when bytes of the range are newer elsewhere.

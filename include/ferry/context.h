@@ -126,16 +126,18 @@ typedef struct ferry_transfer_count {
 typedef struct ferry_transfer_stats {
     ferry_transfer_count upload, download, device, peer, host, fill; /**< by direction */
     ferry_transfer_count direct; /**< uploads and downloads straight from or to pinned memory */
-    ferry_transfer_count staged; /**< uploads and downloads through the staging ring */
+    ferry_transfer_count staged; /**< uploads and downloads through the staging ring: of pageable memory, of files, and of what the host converts */
     uint64_t device_calls;       /**< calls made to the devices, of every kind: the measure of a free hit */
     uint64_t batch_submissions;  /**< transfers that were many copies at once: batches and rows; counted by direction too */
     uint64_t batch_pieces;       /**< the copies in them, ranges that touch joined */
-    uint64_t staging_chunks;     /**< filled by staged uploads and drained by staged downloads; batches, rows and files use the ring too, and are
-                                      counted by their pieces and bytes */
-    uint64_t helper_chunks;      /**< of them, by helper threads */
-    uint64_t libc_bytes, prefetch_bytes, stream_bytes; /**< into and out of those chunks, by ferry_staging_copy */
+    uint64_t staging_chunks;     /**< chunks of staging rings that carried bytes: of single copies, batches, rows, files, conversions, copies between
+                                      devices and the beginning of fills; one that failed or was cancelled counts those that arrived */
+    uint64_t helper_chunks;      /**< of them, filled or drained by helper threads, which single copies have */
+    uint64_t libc_bytes, prefetch_bytes, stream_bytes; /**< copied into and out of those chunks, by ferry_staging_copy; batches and rows use
+                                      memcpy(). Files are read and written, and conversions made, in the chunks themselves: not in here */
     uint64_t turned_pinned;      /**< host copies that were page-locked after repeated transfers */
-    uint64_t reserved[4];
+    ferry_transfer_count peer_staged; /**< of `peer`, through the staging ring of the target's device */
+    uint64_t reserved[2];
 } ferry_transfer_stats;
 
 /**

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include <ferry/buffer.h>
 #include <ferry/element.h>
 #include <ferry/scope.h>
 #include <ferry/status.h>
@@ -59,6 +60,24 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_converted(ferry_buff
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion,
                                                             size_t target_offset, ferry_buffer *source, size_t source_offset,
                                                             size_t count, ferry_convert_policy policy);
+
+/**
+ * As the three calls above, with progress and cancel; bytes are those of the target. CHECK looks at all values before the first of them is
+ * told of; where it must fetch them for that, keep_going is asked meanwhile, with 0 bytes done.
+ * @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_converted_with(ferry_buffer *buffer, const ferry_conversion *conversion,
+                                                                             size_t offset, const void *source, size_t count,
+                                                                             ferry_convert_policy policy,
+                                                                             const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_converted_with(ferry_buffer *buffer, const ferry_conversion *conversion,
+                                                                           size_t offset, void *target, size_t count,
+                                                                           ferry_convert_policy policy,
+                                                                           const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_convert_with(ferry_buffer *target, const ferry_conversion *conversion,
+                                                                 size_t target_offset, ferry_buffer *source, size_t source_offset,
+                                                                 size_t count, ferry_convert_policy policy,
+                                                                 const ferry_transfer_options *options);
 
 /**
  * Convert between arrays: the checking edge of the generated array functions. They do not overlap, but the target may be the

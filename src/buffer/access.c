@@ -65,9 +65,15 @@ note_loss_of_move(ferryi_store *store, int place, int source, ferry_status statu
     return status;
 }
 
+static struct ferryi_transfer_job
+job_of(const struct ferryi_access *access)
+{
+    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason};
+}
+
 /* Zeros where nothing was ever written. */
 static ferry_status
-fill_zero(struct ferryi_access *access, size_t begin, size_t end)
+fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
     ferryi_store *store = access->store;
     ferryi_lane *lane = NULL;
@@ -80,8 +86,7 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end)
     if (status != FERRY_OK)
         return status;
     struct ferryi_memory target = ferryi_access_memory(store, on_host ? 0 : access->place, begin);
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
-    status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, lane, &job);
+    status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, lane, job);
     if (lane)
         ferryi_store_note_write(store, access->place, lane);
     return status;
@@ -107,11 +112,11 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 static ferry_status
-move_one(struct ferryi_access *access, const struct ferryi_move *move)
+move_one(struct ferryi_access *access, const struct ferryi_move *move, struct ferryi_transfer_job *job)
 {
     ferryi_store *store = access->store;
     if (move->source == FERRYI_ZERO)
-        return fill_zero(access, move->begin, move->end);
+        return fill_zero(access, move->begin, move->end, job);
 
     /* One allocation for both: the move is no more than waiting for whoever wrote it. */
     if (ferryi_store_same_memory(store, access->place, move->source))
@@ -126,9 +131,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move)
         status = ferryi_store_order(store, access->place, lane, true);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin), ferryi_access_memory(store, move->source, move->begin),
-                                move->end - move->begin, lane, &job);
+                                move->end - move->begin, lane, job);
     /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or arrived, by now. */
     ferryi_access_note_transfer(store, access->place, store, move->source, lane);
     return status;
@@ -155,12 +159,37 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
     return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) && !ferryi_store_same_memory(store, place, move->source);
 }
 
+/* The place has the access's first `bytes` now; uses up a promise. */
+static void
+join(const struct ferryi_access *access, size_t bytes)
+{
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, access->begin, access->begin + bytes);
+    ferryi_store_unlock(store);
+}
+
+/* What came before a cancel is there to stay, if there is room to say so; keeps the sentence. */
+static void
+keep_part(const struct ferryi_access *access, size_t bytes)
+{
+    char *text = ferryi_last_error_copy();
+    if (bytes > 0 && ferryi_store_promise(access->store, 1) == FERRY_OK)
+        join(access, bytes);
+    ferryi_fail(FERRY_ERROR_CANCELLED, "%s", text ? text : "cancelled");
+    free(text);
+}
+
 /* Bring what the range lacks, then let the place join. */
 static ferry_status
 bring(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
+    struct ferryi_transfer_job job = job_of(access);
     size_t crossed = 0;
+    bool brings = false;
+    job.options = access->options;
+    job.total = access->end - access->begin;
     ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
     for (size_t at = access->begin; at < access->end;) {
         struct ferryi_move moves[MOVES_PER_STEP];
@@ -172,19 +201,22 @@ bring(struct ferryi_access *access)
         if (lost)
             return ferryi_access_fail_lost(access);
         for (size_t i = 0; i < count; i++) {
-            ferry_status status = move_one(access, &moves[i]);
+            /* Its bytes are those of the range, also where they need no move. */
+            job.done = moves[i].begin - access->begin;
+            ferry_status status = move_one(access, &moves[i], &job);
+            if (status == FERRY_ERROR_CANCELLED)
+                keep_part(access, job.done);
             if (status != FERRY_OK)
                 return note_loss_of_move(store, access->place, moves[i].source, status);
+            brings = brings || moves[i].source == FERRYI_ZERO || !ferryi_store_same_memory(store, access->place, moves[i].source);
             crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;
     }
     if (crossed > 0)
         ferryi_store_crossed(store, crossed);
-    ferryi_store_lock(store);
-    ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, access->begin, access->end);
-    ferryi_store_unlock(store);
-    return FERRY_OK;
+    join(access, job.total);
+    return brings && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
 }
 
 ferry_status
@@ -213,11 +245,12 @@ scrub(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     if (!access->lane || ferryi_store_same_memory(store, access->place, 0)) {
-        ferry_status status = fill_zero(access, access->begin, access->end);
+        struct ferryi_transfer_job job = job_of(access);
+        ferry_status status = fill_zero(access, access->begin, access->end, &job);
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->lane, true) : status;
     }
     /* On the access's own lane, which is in order already: nothing can fail after it. Closing notes the use. */
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = access->reason};
+    struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine, ferryi_access_memory(store, access->place, access->begin), access->end - access->begin,
                               "", 1, access->lane, &job);
 }

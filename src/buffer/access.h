@@ -30,6 +30,7 @@ struct ferryi_access {
     bool writes_all;    /* the call itself writes every byte that it commits: there is nothing to scrub */
     ferryi_lane *lane;  /* NULL: the host's own use */
     const char *reason; /* for traces and messages, such as "read_device" */
+    const ferry_transfer_options *options; /* of what it moves; or NULL. Progress is of its range, wherever the bytes are */
     const struct ferryi_spans *pieces; /* NULL, or all that is claimed of [begin, end): with FERRYI_PLACE_NONE, and never prepared */
     /* out */
     void *pointer;      /* of byte `begin` in the copy */

@@ -80,7 +80,7 @@ ferry_batch_copy_from(ferry_batch *batch, ferry_buffer *buffer, const ferry_elem
         status = ferryi_copy_check(buffer, element, offset, count, source, what, &range);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_plan_copy copy = {buffer->store, NULL, range.begin, (uintptr_t)source, range.end - range.begin};
+    struct ferryi_plan_copy copy = {buffer->store, NULL, range.begin, (uintptr_t)source, range.end - range.begin, false};
     return add(batch, &copy, what);
 }
 
@@ -94,7 +94,7 @@ ferry_batch_copy_to(ferry_batch *batch, ferry_buffer *buffer, const ferry_elemen
         status = ferryi_copy_check(buffer, element, offset, count, target, what, &range);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_plan_copy copy = {NULL, buffer->store, (uintptr_t)target, range.begin, range.end - range.begin};
+    struct ferryi_plan_copy copy = {NULL, buffer->store, (uintptr_t)target, range.begin, range.end - range.begin, false};
     return add(batch, &copy, what);
 }
 
@@ -109,7 +109,7 @@ ferry_batch_copy(ferry_batch *batch, ferry_buffer *target, const ferry_element *
         status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, what, &to, &from);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_plan_copy copy = {target->store, source->store, to.begin, from.begin, to.end - to.begin};
+    struct ferryi_plan_copy copy = {target->store, source->store, to.begin, from.begin, to.end - to.begin, false};
     return add(batch, &copy, what);
 }
 
@@ -120,11 +120,17 @@ ferry_batch_count(const ferry_batch *batch)
 }
 
 ferry_status
+ferry_batch_submit_with(ferry_batch *batch, const ferry_transfer_options *options)
+{
+    const struct ferryi_plan_options plan = {.reason = "batch", .place = -1, .transfer = options};
+    ferry_status status = check(batch, "submit a batch");
+    return status == FERRY_OK && batch->count > 0 ? ferryi_plan_do(batch->context, batch->copies, batch->count, &plan) : status;
+}
+
+ferry_status
 ferry_batch_submit(ferry_batch *batch)
 {
-    const struct ferryi_plan_options options = {.reason = "batch", .place = -1};
-    ferry_status status = check(batch, "submit a batch");
-    return status == FERRY_OK && batch->count > 0 ? ferryi_plan_do(batch->context, batch->copies, batch->count, &options) : status;
+    return ferry_batch_submit_with(batch, NULL);
 }
 
 ferry_status

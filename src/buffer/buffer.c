@@ -221,7 +221,7 @@ bring_back(ferryi_store *store, ferryi_lane *lane)
     struct ferryi_range whole = {0, store->map.bytes};
     ferry_status status = FERRY_OK;
     if (!store->read_only && whole.end > 0)
-        status = ferryi_buffer_bring(store, whole, place, "unwrap");
+        status = ferryi_buffer_bring(store, whole, place, "unwrap", NULL);
     return status == FERRY_OK ? ferryi_store_order(store, place, lane, true) : status;
 }
 

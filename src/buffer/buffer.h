@@ -62,7 +62,8 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
-ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason);
+ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
+                                 const ferry_transfer_options *options);
 
 /* -- streams and events (stream.c, event.c) -------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/convert_device.h"
 
+#include "src/transfer/pace.h"
+
 /* So large that filling and draining the staging ring between parts does not show. */
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
@@ -16,10 +18,41 @@ converter_of(const struct ferryi_device_conversion *work)
     return work->store->context->converters[work->place];
 }
 
-ferry_status
-ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count)
+static ferry_status
+queue(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count)
 {
     return ferryi_converter_run(converter_of(work), work->conversion, work->policy, target, source, count, work->lane->native);
+}
+
+/* Elements of the next part, `most` at most: as many as the job lets pass before it is asked again. */
+static size_t
+elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job, size_t most)
+{
+    size_t bytes = ferryi_engine_part(work->store->context->engine, job);
+    return ferryi_min_size(most, ferryi_max_size(bytes / work->conversion->to->bytes, 1));
+}
+
+ferry_status
+ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
+                      struct ferryi_transfer_job *job)
+{
+    const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
+    const size_t part = elements_of_part(work, job, count);
+    struct ferryi_pace pace = {.lane = work->lane, .log = &work->store->context->log};
+    ferry_status status = FERRY_OK;
+    for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
+        now = ferryi_min_size(part, count - done);
+        if (part < count)
+            status = ferryi_pace_begin(&pace);
+        if (status == FERRY_OK)
+            status = queue(work, (char *)target + done * target_bytes, (const char *)source + done * source_bytes, now);
+        if (status == FERRY_OK)
+            status = ferryi_engine_told(work->store->context->engine, job, now * target_bytes);
+        if (status == FERRY_OK && part < count)
+            status = ferryi_pace_end(&pace);
+    }
+    ferryi_pace_clear(&pace);
+    return status;
 }
 
 /* -- scratch --------------------------------------------------------------------------------------- */
@@ -61,7 +94,7 @@ ferry_status
 ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source, size_t count)
 {
     ferryi_engine *engine = work->store->context->engine;
-    const struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert"};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert"};
     uint64_t first = UINT64_MAX;
     struct scratch scratch;
     ferry_status status = take_scratch(work, sizeof(first), &scratch);
@@ -78,7 +111,7 @@ ferryi_device_convert_check(const struct ferryi_device_conversion *work, const v
     return status;
 }
 
-/* What is said of one part: progress is told of the whole, in elements converted. */
+/* What is said of one part: progress is told of the whole, by what is converted. */
 static struct ferryi_transfer_job
 part_of(const struct ferryi_transfer_job *job)
 {
@@ -88,11 +121,11 @@ part_of(const struct ferryi_transfer_job *job)
 
 ferry_status
 ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                             const struct ferryi_transfer_job *job)
+                             struct ferryi_transfer_job *job)
 {
     const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
-    const size_t part = ferryi_min_size(count, SCRATCH_BYTES / source_bytes);
-    const struct ferryi_transfer_job part_job = part_of(job);
+    const size_t part = elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / source_bytes));
+    struct ferryi_transfer_job part_job = part_of(job);
     struct scratch scratch;
     ferry_status status = take_scratch(work, part * source_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
@@ -105,10 +138,10 @@ ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *
         status = ferryi_engine_copy(work->store->context->engine, on_device(work, scratch.memory),
                                     on_host((const char *)source + done * source_bytes), now * source_bytes, work->lane, &part_job);
         if (status == FERRY_OK)
-            status = ferryi_device_convert(work, (char *)target + done * target_bytes, scratch.memory, now);
+            status = queue(work, (char *)target + done * target_bytes, scratch.memory, now);
         done += now;
-        if (status == FERRY_OK && job->part_done)
-            job->part_done(done * target_bytes, job->user);
+        if (status == FERRY_OK)
+            status = ferryi_engine_told(work->store->context->engine, job, now * target_bytes);
     }
     give_scratch(work, &scratch);
     return status;
@@ -116,11 +149,11 @@ ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *
 
 ferry_status
 ferryi_device_convert_download(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                               const struct ferryi_transfer_job *job)
+                               struct ferryi_transfer_job *job)
 {
     const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
-    const size_t part = ferryi_min_size(count, SCRATCH_BYTES / target_bytes);
-    const struct ferryi_transfer_job part_job = part_of(job);
+    const size_t part = elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / target_bytes));
+    struct ferryi_transfer_job part_job = part_of(job);
     struct scratch scratch;
     ferry_status status = take_scratch(work, part * target_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
@@ -130,10 +163,12 @@ ferryi_device_convert_download(const struct ferryi_device_conversion *work, void
         return status;
     for (size_t done = 0; status == FERRY_OK && done < count; done += part) {
         size_t now = ferryi_min_size(part, count - done);
-        status = ferryi_device_convert(work, scratch.memory, (const char *)source + done * source_bytes, now);
+        status = queue(work, scratch.memory, (const char *)source + done * source_bytes, now);
         if (status == FERRY_OK)
             status = ferryi_engine_copy(work->store->context->engine, on_host((const char *)target + done * target_bytes),
                                         on_device(work, scratch.memory), now * target_bytes, work->lane, &part_job);
+        if (status == FERRY_OK)
+            status = ferryi_engine_told(work->store->context->engine, job, now * target_bytes);
     }
     give_scratch(work, &scratch);
     return status;

@@ -21,14 +21,15 @@ struct ferryi_device_conversion {
 /* True when the device at `place` has what the conversion needs. A function of the program's own runs on the host. */
 bool ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion);
 
-/* Queue it between two arrays of the device. */
-ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count);
+/* Queue it between two arrays of the device; part by part where the job may be stopped. */
+ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
+                                   struct ferryi_transfer_job *job);
 /* Search for what CHECK refuses, and wait: OUT_OF_RANGE with ferry_error_index() set. Eight bytes cross. */
 ferry_status ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source, size_t count);
-/* Between the caller's memory and the device's; a download has arrived on return. */
+/* Between the caller's memory and the device's; a download has arrived on return. The job counts bytes of the target. */
 ferry_status ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                                          const struct ferryi_transfer_job *job);
+                                          struct ferryi_transfer_job *job);
 ferry_status ferryi_device_convert_download(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                                            const struct ferryi_transfer_job *job);
+                                            struct ferryi_transfer_job *job);
 
 #endif

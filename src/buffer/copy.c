@@ -8,12 +8,6 @@
 
 /* Copies and fills: one claim for the whole call, bytes through the engine, commits for what arrived. */
 
-static void
-count_part(size_t bytes_so_far, void *user)
-{
-    *(size_t *)user = bytes_so_far;
-}
-
 static struct ferryi_transfer_job
 job_of(const struct ferryi_copy_call *call, const char *reason)
 {
@@ -54,9 +48,12 @@ ferry_status
 ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done)
 {
     char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    size_t index = ferry_error_index();
     ferry_status closed = ferryi_access_close_part(&call->main, call->main.begin + done, call->main.lane);
-    if (text)
+    if (text) {
         ferryi_fail(status, "%s", text);
+        ferryi_fail_index(index);
+    }
     free(text);
     return status != FERRY_OK ? status : closed;
 }
@@ -64,28 +61,26 @@ ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t do
 /* From prepare to close; `step` moves the bytes. */
 static ferry_status
 run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
-                                                             const struct ferryi_transfer_job *job))
+                                                             struct ferryi_transfer_job *job))
 {
     struct ferryi_access both[2] = {call->main, call->other};
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(both, call->other.store ? 2 : 1);
     if (status != FERRY_OK)
         return status;
-    size_t done = 0, bytes = main->end - main->begin;
+    size_t bytes = main->end - main->begin;
     struct ferryi_transfer_job job = job_of(call, main->reason);
     job.foreign_source = call->source || call->file.file;
-    job.part_done = count_part;
-    job.user = &done;
     status = step(call, ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, &job);
     ferryi_access_note_loss(main->store, main->place, status);
-    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : done);
+    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : job.done);
     if (call->other.store)
         (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.lane);
     return status;
 }
 
 static ferry_status
-copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
@@ -95,14 +90,14 @@ copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, siz
 }
 
 static ferry_status
-copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
     struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->other.begin);
     return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.lane, job);
 }
 
 static ferry_status
-fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job)
+fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
     return ferryi_engine_fill(call->main.store->context->engine, target, bytes, call->value, call->value_bytes, call->main.lane, job);
 }
@@ -116,7 +111,7 @@ run_copy_from(struct ferryi_copy_call *call)
 static ferry_status
 run_copy(struct ferryi_copy_call *call)
 {
-    return run_into(call, copy_from_buffer);
+    return run_into(call, call->move ? call->move : copy_from_buffer);
 }
 
 static ferry_status
@@ -130,7 +125,7 @@ run_fill(struct ferryi_copy_call *call)
 /* Bytes of the range from `begin` on, into the caller's memory or file. A NULL source stands for zeros. */
 static ferry_status
 deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes, ferryi_lane *lane,
-        const struct ferryi_transfer_job *job)
+        struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = call->main.store->context->engine;
     size_t at = begin - call->main.begin;
@@ -143,16 +138,13 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
 
 /* One stretch of bytes with the same places. */
 static ferry_status
-copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end)
+copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
     ferryi_store *store = call->main.store;
-    struct ferryi_transfer_job job = job_of(call, call->main.reason);
-    job.done_before = begin - call->main.begin;
-    job.foreign_target = true;
     if (segment.places & FERRYI_LOST)
         return ferryi_access_fail_lost(&call->main);
     if (segment.places == 0)
-        return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, &job);
+        return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, job);
 
     int place = ferryi_lowest_place(segment.places);
     ferryi_lane *lane = NULL;
@@ -163,7 +155,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, lane, false);
     if (status == FERRY_OK)
-        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin, end - begin, lane, &job);
+        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin, end - begin, lane, job);
     /* A cancelled one leaves behind what it had queued. */
     if (status != FERRY_OK && lane)
         ferryi_store_note_read(store, place, lane);
@@ -177,12 +169,14 @@ run_copy_to(struct ferryi_copy_call *call)
     ferry_status status = ferryi_access_prepare(main, 1);
     if (status != FERRY_OK)
         return status;
+    struct ferryi_transfer_job job = job_of(call, main->reason);
+    job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
         ferryi_store_lock(main->store);
         struct ferryi_segment segment = ferryi_valid_map_at(&main->store->map, at);
         ferryi_store_unlock(main->store);
         size_t end = ferryi_min_size(segment.end, main->end);
-        status = copy_out(call, segment, at, end);
+        status = copy_out(call, segment, at, end, &job);
         at = end;
     }
     (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);

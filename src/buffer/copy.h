@@ -15,8 +15,8 @@ struct ferryi_copy_call {
     struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
     struct ferryi_access rest;  /* of a copy between overlapping ranges (overlap.c); else its store is NULL */
     const void *source;         /* the caller's memory */
-    /* Moves the bytes of a copy out of it; NULL: as they are. */
-    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, const struct ferryi_transfer_job *job);
+    /* Moves the bytes of the copy from the source, of whatever kind; NULL: as they are. */
+    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job);
     const void *user;   /* of `move` */
     void *target;
     struct ferryi_file_range file; /* in place of the caller's memory; its `file` NULL: none */

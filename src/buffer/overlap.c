@@ -16,16 +16,10 @@ part_of(ferryi_store *store, struct ferryi_range range, uint8_t kind, int place,
                                   .lane = lane, .reason = "copy", .writes_all = true};
 }
 
-static void
-count_part(size_t bytes_so_far, void *user)
-{
-    *(size_t *)user = bytes_so_far;
-}
-
 /* `middle` is the copy's own; the options see the second step only, which is the one that counts. */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_memory source, ferryi_store *middle,
-             size_t bytes, const struct ferryi_transfer_job *job)
+             size_t bytes, struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = middle->context->engine;
     int place = call->main.place;
@@ -47,7 +41,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, s
 
 static ferry_status
 copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-            const struct ferryi_transfer_job *job)
+            struct ferryi_transfer_job *job)
 {
     ferryi_store *middle;
     ferry_status status = ferryi_store_create(call->main.store->context, bytes, NULL, false, &middle);
@@ -84,9 +78,9 @@ run_overlapping(struct ferryi_copy_call *call)
     if (status != FERRY_OK)
         return status;
     size_t begin = ferryi_min_size(call->main.begin, call->other.begin), end = ferryi_max_size(call->main.end, call->other.end);
-    size_t from = ferryi_min_size(call->rest.begin, call->other.begin), done = 0;
+    size_t from = ferryi_min_size(call->rest.begin, call->other.begin);
     struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .options = call->options,
-                                      .cancelled = call->cancelled, .total = end - begin, .part_done = count_part, .user = &done};
+                                      .cancelled = call->cancelled, .total = end - begin};
     int place = call->main.lane ? call->main.place : FERRY_PLACE_HOST;
     struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
     /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */
@@ -95,7 +89,7 @@ run_overlapping(struct ferryi_copy_call *call)
     else
         status = copy_by_way(call, target, source, end - begin, &job);
     (void)ferryi_access_note_loss(store, call->main.place, status);
-    return finish(call, begin + (status == FERRY_OK ? end - begin : done), status);
+    return finish(call, begin + (status == FERRY_OK ? end - begin : job.done), status);
 }
 
 ferry_status

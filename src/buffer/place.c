@@ -11,10 +11,10 @@
 #define RETRIES 64
 
 ferry_status
-ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason)
+ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason, const ferry_transfer_options *options)
 {
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                   .place = (uint8_t)place, .reason = reason};
+                                   .place = (uint8_t)place, .reason = reason, .options = options};
     ferry_status status = ferryi_access_open(&access, 1);
     return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL) : status;
 }
@@ -27,17 +27,23 @@ check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *
 }
 
 ferry_status
-ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place)
+ferry_buffer_sync_to_with(ferry_buffer *buffer, size_t offset, size_t count, int place, const ferry_transfer_options *options)
 {
     struct ferryi_range range;
     ferry_status status = check(buffer, offset, count, place, "sync", &range);
     if (status != FERRY_OK || range.begin == range.end)
         return status;
-    status = ferryi_buffer_bring(buffer->store, range, place, "sync_to");
+    status = ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
     /* Who edits the host copy by hand now must not disturb copies that still read it. */
     if (status == FERRY_OK && ferryi_store_same_memory(buffer->store, place, 0))
         status = ferryi_store_order(buffer->store, 0, NULL, true);
     return status;
+}
+
+ferry_status
+ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place)
+{
+    return ferry_buffer_sync_to_with(buffer, offset, count, place, NULL);
 }
 
 /* -- marking --------------------------------------------------------------------------------------- */
@@ -149,7 +155,7 @@ rescue(ferryi_store *store, struct ferryi_range range, int place)
         ferryi_store_unlock(store);
         struct ferryi_range part = {at, ferryi_min_size(segment.end, range.end)};
         if (segment.places == FERRYI_PLACE_BIT(place)) {
-            ferry_status status = ferryi_buffer_bring(store, part, refuge, "rescue");
+            ferry_status status = ferryi_buffer_bring(store, part, refuge, "rescue", NULL);
             if (status != FERRY_OK)
                 return status;
         }

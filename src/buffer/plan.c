@@ -55,8 +55,8 @@ add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
     if (status != FERRY_OK)
         return status;
     plan->middles[plan->middle_count++] = middle;
-    plan->copies[plan->count++] = (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes};
-    plan->copies[plan->count++] = (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes};
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
     return FERRY_OK;
 }
 
@@ -79,7 +79,8 @@ take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t cou
             status = add_by_way(plan, &copies[i]);
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
-        if (!ferryi_add_size(plan->total, plan->copies[i].bytes, &plan->total))
+        size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
+        if (!ferryi_add_size(plan->job.total, counted, &plan->job.total))
             status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: more bytes than size_t holds", count);
     }
     return status;
@@ -245,6 +246,7 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
         return fail_memory(count);
     plan->context = context;
     plan->options = *options;
+    plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer};
     FERRY_TRY(status, fail, take_copies(plan, copies, count));
     if (plan->count > UINT32_MAX / 4)
         FERRY_TRY(status, fail, ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: too many", count));

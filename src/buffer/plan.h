@@ -16,12 +16,14 @@ struct ferryi_plan_copy {
     ferryi_store *target_store, *source_store; /* NULL: the caller's memory; not both */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
+    bool between; /* the target is memory on the way to another copy's: no progress is told of it */
 };
 
 struct ferryi_plan_options {
     const char *reason;        /* for traces and messages, such as "batch" */
     enum ferryi_layout layout;
     int place;                 /* that the stores are written at; -1: where they are current */
+    const ferry_transfer_options *transfer; /* or NULL; the caller's until the plan has run */
 };
 
 typedef struct ferryi_plan ferryi_plan;

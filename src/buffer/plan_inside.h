@@ -21,8 +21,7 @@ struct ferryi_plan {
     size_t *crossed;                 /* by claim: bytes of the host copy that went to a device or came from one */
     struct ferryi_spans *combs;      /* of the claims */
     struct ferryi_span *spans;
-    size_t total, done;              /* bytes */
-    const atomic_bool *cancelled;
+    struct ferryi_transfer_job job;  /* of all that reaches a target */
     uint64_t lanes;                  /* that work was queued on */
     struct ferryi_piece *pieces;     /* of the level that runs */
     size_t piece_count, piece_room;

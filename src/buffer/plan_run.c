@@ -31,7 +31,7 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
     return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
            last->target_place == next->target_place && last->source_place == next->source_place && last->note == next->note &&
-           last->zeros == next->zeros && last->pinned == next->pinned && (char *)last->target + last->bytes == next->target &&
+           last->zeros == next->zeros && last->pinned == next->pinned && last->between == next->between && (char *)last->target + last->bytes == next->target &&
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
@@ -140,7 +140,7 @@ add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct fe
 static ferry_status
 add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 {
-    struct ferryi_piece piece = {.target = (void *)copy->target, .source = (const void *)copy->source, .bytes = copy->bytes};
+    struct ferryi_piece piece = {.target = (void *)copy->target, .source = (const void *)copy->source, .bytes = copy->bytes, .between = copy->between};
     if (!copy->target_store)
         return add_from_store(plan, copy, piece);
 
@@ -161,7 +161,7 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 static uint32_t
 sort_of(const struct ferryi_piece *piece)
 {
-    return (uint32_t)piece->zeros << 17 | (uint32_t)piece->target_place << 9 | (uint32_t)piece->source_place << 1 | piece->pinned;
+    return (uint32_t)piece->between << 18 | (uint32_t)piece->zeros << 17 | (uint32_t)piece->target_place << 9 | (uint32_t)piece->source_place << 1 | piece->pinned;
 }
 
 static int
@@ -315,41 +315,34 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
     }
 }
 
-static void
-count_part(size_t bytes_so_far, void *user)
-{
-    *(size_t *)user = bytes_so_far;
-}
-
 static ferry_status
 run_group(ferryi_plan *plan, struct group *group)
 {
     const struct ferryi_piece *first = group->pieces;
     ferryi_engine *engine = plan->context->engine;
     const void *named = first->target_owner ? first->target_owner : first->source_owner;
-    size_t done = 0;
-    struct ferryi_transfer_job job = {
-        .buffer = named ? ferryi_store_name(store_of(named)) : "", .reason = plan->options.reason, .cancelled = plan->cancelled,
-        .done_before = plan->done, .total = plan->total, .part_done = count_part, .user = &done,
-        .foreign_source = !first->source_owner && !first->zeros, .foreign_target = !first->target_owner};
+    struct ferryi_transfer_job quiet = {.reason = plan->options.reason}, *job = first->between ? &quiet : &plan->job;
+    job->buffer = named ? ferryi_store_name(store_of(named)) : "";
+    job->foreign_source = !first->source_owner && !first->zeros;
+    job->foreign_target = !first->target_owner;
+    size_t before = job->done;
     ferry_status status = ferryi_engine_lane(engine, first->target_place, first->zeros ? first->target_place : first->source_place, &group->lane);
     if (status == FERRY_OK)
         status = each_store(group, order_store);
     if (status == FERRY_OK) {
-        status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout, group->lane, &job);
+        status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout, group->lane, job);
         /* Also after a failure: parts may be on their way. */
         if (group->lane) {
             (void)each_store(group, note_store);
             plan->lanes |= UINT64_C(1) << group->lane->number;
         }
     }
-    commit(group, done);
-    count_crossed(plan, group, done);
+    commit(group, job->done - before);
+    count_crossed(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
         group->lost = ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
         (void)each_store(group, lose_store);
     }
-    plan->done += done;
     return status;
 }
 
@@ -401,11 +394,11 @@ drop_claims(ferryi_plan *plan)
 ferry_status
 ferryi_plan_run(ferryi_plan *plan, const atomic_bool *cancelled, ferryi_stamp *out_last)
 {
-    plan->cancelled = cancelled;
+    plan->job.cancelled = cancelled;
     ferry_status status = run_levels(plan);
     if (status != FERRY_OK)
-        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->done,
-                       plan->total);
+        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->job.done,
+                       plan->job.total);
     char *why = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     if (out_last)
         *out_last = ferryi_stamps_join(&plan->context->order, 0, plan->lanes);

@@ -80,11 +80,11 @@ share_bytes(const struct rectangle *a, const struct rectangle *b, size_t row_byt
 }
 
 static void
-add_rows(struct ferryi_plan_copy *copies, struct rectangle target, struct rectangle source, size_t row_bytes, size_t height)
+add_rows(struct ferryi_plan_copy *copies, struct rectangle target, struct rectangle source, size_t row_bytes, size_t height, bool between)
 {
     for (size_t row = 0; row < height; row++)
         copies[row] = (struct ferryi_plan_copy){target.store, source.store, target.begin + row * target.pitch,
-                                                source.begin + row * source.pitch, row_bytes};
+                                                source.begin + row * source.pitch, row_bytes, between};
 }
 
 /* What lies without gaps on both sides is one long row. */
@@ -97,18 +97,20 @@ straighten(const struct rectangle *target, const struct rectangle *source, size_
     }
 }
 
-/* How the rows are to go: now, or on the helper thread and then with an event. */
+/* How the rows are to go: now, with options perhaps, or on the helper thread and then with an event. */
 struct manner {
-    struct ferryi_plan_options options;
+    const ferry_transfer_options *options;
     bool async;
+    ferry_stream *stream;
     ferry_event **out;
 };
 
 static ferry_status
-run_rows(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct manner *manner)
+run_rows(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, int place, const struct manner *manner)
 {
-    return manner->async ? ferryi_plan_start(context, copies, count, &manner->options, manner->out)
-                         : ferryi_plan_do(context, copies, count, &manner->options);
+    const struct ferryi_plan_options options = {
+        .reason = "copy_2d", .layout = FERRYI_LAYOUT_ROWS, .place = place, .transfer = manner->options};
+    return manner->async ? ferryi_plan_start(context, copies, count, &options, manner->out) : ferryi_plan_do(context, copies, count, &options);
 }
 
 static ferry_status
@@ -122,7 +124,10 @@ copy_rows(ferry_context *context, struct rectangle target, struct rectangle sour
           const struct manner *manner)
 {
     ferryi_store *middle = NULL;
-    ferry_status status = FERRY_OK;
+    int place;
+    ferry_status status = ferryi_async_place(context, manner->stream, "copy rows", &place);
+    if (status != FERRY_OK)
+        return status;
     if (row_bytes == 0 || height == 0)
         return copy_nothing(context, manner);
     straighten(&target, &source, &row_bytes, &height);
@@ -136,13 +141,13 @@ copy_rows(ferry_context *context, struct rectangle target, struct rectangle sour
         /* A rectangle that lies over its own target goes by way of memory in between, as memmove() does. */
         status = ferryi_store_create(context, row_bytes * height, NULL, false, &middle);
         struct rectangle between = {middle, 0, row_bytes};
-        add_rows(copies, between, source, row_bytes, height);
-        add_rows(copies + height, target, between, row_bytes, height);
+        add_rows(copies, between, source, row_bytes, height, true);
+        add_rows(copies + height, target, between, row_bytes, height, false);
     } else {
-        add_rows(copies, target, source, row_bytes, height);
+        add_rows(copies, target, source, row_bytes, height, false);
     }
     if (status == FERRY_OK)
-        status = run_rows(context, copies, by_way ? 2 * height : height, manner);
+        status = run_rows(context, copies, by_way ? 2 * height : height, place, manner);
     if (middle) /* kept alive by the plan's claim */
         ferryi_store_release(middle);
     free(copies);
@@ -150,57 +155,41 @@ copy_rows(ferry_context *context, struct rectangle target, struct rectangle sour
 }
 
 static ferry_status
-manner_of(ferry_context *context, bool async, ferry_stream *stream, ferry_event **out, const char *what, struct manner *manner)
-{
-    *manner = (struct manner){.options = {.reason = "copy_2d", .layout = FERRYI_LAYOUT_ROWS, .place = -1}, .async = async, .out = out};
-    return ferryi_async_place(context, stream, what, &manner->options.place);
-}
-
-static ferry_status
 copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source, size_t source_pitch,
-          size_t width, size_t height, bool async, ferry_stream *stream, ferry_event **out)
+          size_t width, size_t height, const struct manner *manner)
 {
     static const char what[] = "copy rows from memory";
     struct rectangle to, from;
-    struct manner manner;
     ferry_status status = check_buffer(buffer, element, offset, pitch, width, height, what, &to);
     if (status == FERRY_OK)
         status = check_memory(source, element, source_pitch, width, height, what, &from);
-    if (status == FERRY_OK)
-        status = manner_of(to.store->context, async, stream, out, what, &manner);
-    return status == FERRY_OK ? copy_rows(to.store->context, to, from, width * element->bytes, height, &manner) : status;
+    return status == FERRY_OK ? copy_rows(to.store->context, to, from, width * element->bytes, height, manner) : status;
 }
 
 static ferry_status
 copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target, size_t target_pitch, size_t width,
-        size_t height, bool async, ferry_stream *stream, ferry_event **out)
+        size_t height, const struct manner *manner)
 {
     static const char what[] = "copy rows to memory";
     struct rectangle to, from;
-    struct manner manner;
     ferry_status status = check_buffer(buffer, element, offset, pitch, width, height, what, &from);
     if (status == FERRY_OK)
         status = check_memory(target, element, target_pitch, width, height, what, &to);
-    if (status == FERRY_OK)
-        status = manner_of(from.store->context, async, stream, out, what, &manner);
-    return status == FERRY_OK ? copy_rows(from.store->context, to, from, width * element->bytes, height, &manner) : status;
+    return status == FERRY_OK ? copy_rows(from.store->context, to, from, width * element->bytes, height, manner) : status;
 }
 
 static ferry_status
 copy(ferry_buffer *target, const ferry_element *element, size_t target_offset, size_t target_pitch, ferry_buffer *source,
-     size_t source_offset, size_t source_pitch, size_t width, size_t height, bool async, ferry_stream *stream, ferry_event **out)
+     size_t source_offset, size_t source_pitch, size_t width, size_t height, const struct manner *manner)
 {
     static const char what[] = "copy rows of a buffer";
     struct rectangle to, from;
-    struct manner manner;
     ferry_status status = check_buffer(source, element, source_offset, source_pitch, width, height, what, &from);
     if (status == FERRY_OK)
         status = check_buffer(target, element, target_offset, target_pitch, width, height, what, &to);
     if (status == FERRY_OK && to.store->context != from.store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the buffers belong to different contexts", what);
-    if (status == FERRY_OK)
-        status = manner_of(to.store->context, async, stream, out, what, &manner);
-    return status == FERRY_OK ? copy_rows(to.store->context, to, from, width * element->bytes, height, &manner) : status;
+    return status == FERRY_OK ? copy_rows(to.store->context, to, from, width * element->bytes, height, manner) : status;
 }
 
 /* -- the public calls ------------------------------------------------------------------------------ */
@@ -209,35 +198,60 @@ ferry_status
 ferry_buffer_copy_from_2d(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source,
                           size_t source_pitch, size_t width, size_t height)
 {
-    return copy_from(buffer, element, offset, pitch, source, source_pitch, width, height, false, NULL, NULL);
+    return copy_from(buffer, element, offset, pitch, source, source_pitch, width, height, &(struct manner){0});
 }
 
 ferry_status
 ferry_buffer_copy_to_2d(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target,
                         size_t target_pitch, size_t width, size_t height)
 {
-    return copy_to(buffer, element, offset, pitch, target, target_pitch, width, height, false, NULL, NULL);
+    return copy_to(buffer, element, offset, pitch, target, target_pitch, width, height, &(struct manner){0});
 }
 
 ferry_status
 ferry_buffer_copy_2d(ferry_buffer *target, const ferry_element *element, size_t target_offset, size_t target_pitch, ferry_buffer *source,
                      size_t source_offset, size_t source_pitch, size_t width, size_t height)
 {
-    return copy(target, element, target_offset, target_pitch, source, source_offset, source_pitch, width, height, false, NULL, NULL);
+    return copy(target, element, target_offset, target_pitch, source, source_offset, source_pitch, width, height, &(struct manner){0});
+}
+
+ferry_status
+ferry_buffer_copy_from_2d_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source,
+                               size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return copy_from(buffer, element, offset, pitch, source, source_pitch, width, height, &(struct manner){.options = options});
+}
+
+ferry_status
+ferry_buffer_copy_to_2d_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target,
+                             size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return copy_to(buffer, element, offset, pitch, target, target_pitch, width, height, &(struct manner){.options = options});
+}
+
+ferry_status
+ferry_buffer_copy_2d_with(ferry_buffer *target, const ferry_element *element, size_t target_offset, size_t target_pitch,
+                          ferry_buffer *source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+                          const ferry_transfer_options *options)
+{
+    return copy(target, element, target_offset, target_pitch, source, source_offset, source_pitch, width, height,
+                &(struct manner){.options = options});
 }
 
 ferry_status
 ferry_buffer_copy_from_2d_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source,
                                 size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
 {
-    return copy_from(buffer, element, offset, pitch, source, source_pitch, width, height, true, stream, out);
+    const struct manner manner = {.async = true, .stream = stream, .out = out};
+    return copy_from(buffer, element, offset, pitch, source, source_pitch, width, height, &manner);
 }
 
 ferry_status
 ferry_buffer_copy_to_2d_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target,
                               size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out)
 {
-    return copy_to(buffer, element, offset, pitch, target, target_pitch, width, height, true, stream, out);
+    const struct manner manner = {.async = true, .stream = stream, .out = out};
+    return copy_to(buffer, element, offset, pitch, target, target_pitch, width, height, &manner);
 }
 
 ferry_status
@@ -245,5 +259,6 @@ ferry_buffer_copy_2d_async(ferry_buffer *target, const ferry_element *element, s
                            ferry_buffer *source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
                            ferry_stream *stream, ferry_event **out)
 {
-    return copy(target, element, target_offset, target_pitch, source, source_offset, source_pitch, width, height, true, stream, out);
+    const struct manner manner = {.async = true, .stream = stream, .out = out};
+    return copy(target, element, target_offset, target_pitch, source, source_offset, source_pitch, width, height, &manner);
 }

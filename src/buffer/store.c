@@ -224,7 +224,7 @@ end_wrap(ferryi_store *store)
     struct ferryi_range whole = {0, store->map.bytes};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
         return;
-    if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap") != FERRY_OK)
+    if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap", NULL) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
                    ferryi_store_name(store), ferry_last_error());
 }

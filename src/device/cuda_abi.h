@@ -83,6 +83,25 @@ struct ferryi_cu_copy_2d {
     size_t width_bytes, height;
 };
 
+/* CUDA_MEMCPY3D_PEER */
+struct ferryi_cu_copy_3d_peer {
+    size_t source_x_bytes, source_y, source_z, source_level;
+    ferryi_cu_memory_type source_type;
+    const void *source_host;
+    ferryi_cu_pointer source_device;
+    ferryi_cu_array source_array;
+    ferryi_cu_context source_context;
+    size_t source_pitch, source_height;
+    size_t target_x_bytes, target_y, target_z, target_level;
+    ferryi_cu_memory_type target_type;
+    void *target_host;
+    ferryi_cu_pointer target_device;
+    ferryi_cu_array target_array;
+    ferryi_cu_context target_context;
+    size_t target_pitch, target_height;
+    size_t width_bytes, height, depth;
+};
+
 /* X(name, value): each becomes FERRYI_<name>. */
 #define FERRYI_CUDA_ERRORS(X)                         \
     X(CUDA_SUCCESS, 0)                                \
@@ -249,6 +268,8 @@ enum ferryi_cuda_group {
       (ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,                            \
        ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream))                                        \
     X(FERRYI_CUDA_REQUIRED, cuMemcpy2DAsync_v2, (const struct ferryi_cu_copy_2d *copy, ferryi_cu_stream stream))        \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpy3DPeerAsync,                                                                        \
+      (const struct ferryi_cu_copy_3d_peer *copy, ferryi_cu_stream stream))                                             \
     X(FERRYI_CUDA_REQUIRED, cuMemsetD8Async,                                                                            \
       (ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream))                           \
     X(FERRYI_CUDA_REQUIRED, cuMemsetD16Async,                                                                           \

@@ -43,22 +43,29 @@ ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
 
 /* -- between devices -- */
 
-/* Without peer access the driver takes a peer copy through the host. It is asked for once per pair and never given up
- * again: others in the process, which share the context, may by then count on it. */
-static void
-ask_for_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
+/*
+ * Without peer access the driver takes a peer copy through the host. It is asked for once per pair and never given up
+ * again: others in the process, which share the context, may by then count on it. True when it is open.
+ */
+static bool
+open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
 {
     uint64_t bit = source->ordinal < 64 ? (uint64_t)1 << source->ordinal : 0;
     struct ferryi_cuda_entry entry;
     int can = 0;
-    if (bit == 0 || (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
-        return;
+    if (bit == 0 || (atomic_load(&cuda->peers_asked) & bit) || (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
+        return atomic_load(&cuda->peers_open) & bit;
     if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
-        return;
+        return false;
     /* A refusal leaves the driver's own way through the host, which is slower and as correct. */
-    if (cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device) == FERRYI_CUDA_SUCCESS && can)
-        cuda->driver->cuCtxEnablePeerAccess(source->context, 0);
+    ferryi_cu_result result = cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
+    if (result == FERRYI_CUDA_SUCCESS && can)
+        result = cuda->driver->cuCtxEnablePeerAccess(source->context, 0);
+    bool open = can && (result == FERRYI_CUDA_SUCCESS || result == FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    if (open)
+        atomic_fetch_or(&cuda->peers_open, bit);
     ferryi_cuda_leave(cuda, &entry);
+    return open;
 }
 
 static bool
@@ -88,7 +95,7 @@ ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source
     if (bytes == 0)
         return FERRY_OK;
     if (from != cuda)
-        ask_for_peer(cuda, from);
+        open_peer(cuda, from);
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(ferryi_cuda_pointer(target), cuda->context, ferryi_cuda_pointer(source),
@@ -100,6 +107,37 @@ ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source
 }
 
 /* -- rows -- */
+
+static ferry_status
+copy_rows_of_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy_2d *copy, void *stream)
+{
+    struct ferryi_cuda_device *from = ferryi_cuda_of(copy->source_device);
+    const struct ferryi_cu_copy_3d_peer arguments = {
+        .source_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+        .source_device = ferryi_cuda_pointer(copy->source),
+        .source_context = from->context,
+        .source_pitch = copy->source_pitch,
+        .source_height = copy->rows,
+        .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+        .target_device = ferryi_cuda_pointer(copy->target),
+        .target_context = cuda->context,
+        .target_pitch = copy->target_pitch,
+        .target_height = copy->rows,
+        .width_bytes = copy->row_bytes,
+        .height = copy->rows,
+        .depth = 1,
+    };
+    struct ferryi_cuda_entry entry;
+    open_peer(cuda, from);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuMemcpy3DPeerAsync(&arguments, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpy3DPeerAsync, result);
+    }
+    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes from cuda:%d to cuda:%d", copy->rows, copy->row_bytes, from->ordinal,
+                            cuda->ordinal);
+}
 
 ferry_status
 ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
@@ -118,6 +156,8 @@ ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, vo
     ferry_status st;
     if (copy->row_bytes == 0 || copy->rows == 0)
         return FERRY_OK;
+    if (copy->direction == FERRY_DIRECTION_PEER)
+        return copy_rows_of_peer(cuda, copy, stream);
     if (copy->direction == FERRY_DIRECTION_UPLOAD) {
         arguments.source_type = FERRYI_CU_MEMORYTYPE_HOST;
         arguments.source_host = copy->source;
@@ -159,24 +199,31 @@ gather(const struct ferryi_copy *copies, size_t count, void *memory)
     return batch;
 }
 
+/* `from` is the device that the copies of peers come from, or the device itself. `*out_refused`: not by this driver; nothing was done. */
 static ferry_status
-submit(struct ferryi_cuda_device *cuda, const struct batch *batch, void *stream)
+submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch, void *stream, bool *out_refused)
 {
     /* One set of attributes for all: sources are read in the stream's order, like any other copy's. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order = FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    const struct ferryi_cuda_driver *driver = cuda->driver;
+    struct ferryi_cuda_entry entry;
     size_t first = 0, failed = 0;
-    ferry_status st;
-    if (cuda->driver->groups & FERRYI_CUDA_BATCH_13)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync_v2, batch->targets, batch->sources,
-                        batch->bytes, batch->count, &attributes, &first, 1, stream);
-    else
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyBatchAsync, batch->targets, batch->sources,
-                        batch->bytes, batch->count, &attributes, &first, 1, &failed, stream);
+    bool newer = driver->groups & FERRYI_CUDA_BATCH_13;
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    *out_refused = false;
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = newer ? driver->cuMemcpyBatchAsync_v2(batch->targets, batch->sources, batch->bytes, batch->count,
+                                                                        &attributes, &first, 1, stream)
+                                        : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes, batch->count,
+                                                                     &attributes, &first, 1, &failed, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        *out_refused = from != cuda && (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+        st = ferryi_cuda_check(owner_of(result, cuda, from), newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
+    }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count,
                             cuda->ordinal);
 }
 
-/* The driver takes no batch on the legacy default stream. */
 static ferry_status
 copy_one_by_one(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
 {
@@ -187,12 +234,31 @@ copy_one_by_one(ferryi_device *device, const struct ferryi_copy *copies, size_t 
             st = ferryi_cuda_copy_upload(device, copy->target, copy->source, copy->bytes, stream);
         else if (copy->direction == FERRY_DIRECTION_DOWNLOAD)
             st = ferryi_cuda_copy_download(device, copy->target, copy->source, copy->bytes, stream);
+        else if (copy->direction == FERRY_DIRECTION_PEER)
+            st = ferryi_cuda_copy_peer(device, copy->target, copy->source_device, copy->source, copy->bytes, stream);
         else
             st = ferryi_cuda_copy_device(device, copy->target, copy->source, copy->bytes, stream);
         if (st != FERRY_OK)
             return ferryi_fail_in(st, "copy %zu of %zu", i + 1, count);
     }
     return st;
+}
+
+/* The device that copies of peers come from; the device itself where there are none. */
+static struct ferryi_cuda_device *
+source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (copies[i].direction == FERRY_DIRECTION_PEER)
+            return ferryi_cuda_of(copies[i].source_device);
+    return cuda;
+}
+
+/* The driver takes no batch on the legacy default stream, and none of memory that the device has no access to. */
+static bool
+takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
+{
+    return stream && stream != FERRYI_CU_STREAM_LEGACY && (from == cuda || open_peer(cuda, from));
 }
 
 ferry_status
@@ -207,15 +273,17 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
     if (!(device->capabilities & FERRY_CAN_BATCH))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "copy_batch of %zu on cuda:%d: the driver has no cuMemcpyBatchAsync", count, cuda->ordinal);
-    if (!stream || stream == FERRYI_CU_STREAM_LEGACY)
+    struct ferryi_cuda_device *from = source_of(cuda, copies, count);
+    if (!takes_batch(cuda, from, stream))
         return copy_one_by_one(device, copies, count, stream);
     if (count > BATCH_ON_STACK && (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list",
                            count, cuda->ordinal);
     struct batch batch = gather(copies, count, many ? many : few);
-    ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, &batch, stream);
+    bool refused = false;
+    ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, from, &batch, stream, &refused);
     free(many);
-    return st;
+    return refused ? copy_one_by_one(device, copies, count, stream) : st;
 }
 
 /* -- fills -- */

@@ -25,7 +25,7 @@ struct ferryi_cuda_device {
     ferryi_cu_device device;
     ferryi_cu_context context;
     _Atomic unsigned int lost;    /* the error that ended the context; 0: none */
-    _Atomic uint64_t peers_asked; /* by ordinal: peer access was asked for */
+    _Atomic uint64_t peers_asked, peers_open; /* by ordinal: peer access was asked for; and was given */
     ferryi_mutex launch_mutex;    /* a leaf: held while a function's shared memory limit is raised */
 };
 

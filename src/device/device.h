@@ -49,7 +49,8 @@ struct ferryi_copy_2d {
     const void *source;
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
-    ferry_direction direction; /* UPLOAD, DOWNLOAD or DEVICE */
+    ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
+    ferryi_device *source_device; /* of a PEER copy, which goes from there into this device; else NULL */
 };
 
 /* One copy of a batch. */
@@ -57,7 +58,8 @@ struct ferryi_copy {
     void *target;
     const void *source;
     size_t bytes;
-    ferry_direction direction; /* UPLOAD, DOWNLOAD or DEVICE */
+    ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
+    ferryi_device *source_device; /* as of rows */
 };
 
 /* A kernel launch of loaded code. `arguments` are addresses of the values, as cuLaunchKernel takes them. */
@@ -138,8 +140,9 @@ struct ferryi_device_ops {
     /* From another device of the same kind into this one, on a stream of this one. UNSUPPORTED when it cannot reach it. */
     ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
                               void *stream);
+    /* Of a PEER copy UNSUPPORTED as from copy_peer; so from copy_batch. */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
-    /* Disjoint copies in any order, as one submission. */
+    /* Disjoint copies in any order, as one submission; those of PEER direction have one source device. */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream);
     /* Repeat a pattern of 1, 2 or 4 bytes `count` times; `target` is aligned to the pattern. */
     ferry_status (*fill)(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream);

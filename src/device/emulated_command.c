@@ -255,11 +255,29 @@ hold_range(ferryi_emulated *emulated, const void *pointer, size_t bytes, bool on
     return ferryi_emulated_device_range(emulated, pointer, bytes);
 }
 
-/* Append a piece after checking its memory; what has no bytes is left out. `source_device` differs for peer copies only. */
 static ferry_status
-add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy, ferryi_emulated *source_device)
+check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_device *source)
 {
-    ferryi_emulated *emulated = command->emulated;
+    if (!(emulated->head.capabilities & FERRY_CAN_PEER))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: it has no peers", call, emulated->head.kind,
+                           emulated->head.properties.native);
+    if (strcmp(source->kind, emulated->head.kind) != 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: a device of kind %s cannot be reached", call, emulated->head.kind,
+                           emulated->head.properties.native, source->kind);
+    return FERRY_OK;
+}
+
+/* Append a piece after checking its memory; what has no bytes is left out. */
+static ferry_status
+add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
+{
+    ferryi_emulated *emulated = command->emulated, *source_device = emulated;
+    bool peer = copy->direction == FERRY_DIRECTION_PEER;
+    ferry_status status = peer ? check_peer(emulated, call, copy->source_device) : FERRY_OK;
+    if (status != FERRY_OK)
+        return status;
+    if (peer)
+        source_device = ferryi_emulated_of(copy->source_device);
     if (copy->rows == 0 || copy->row_bytes == 0)
         return FERRY_OK;
     size_t target_bytes, source_bytes;
@@ -269,7 +287,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
                            call, emulated->head.kind, emulated->head.properties.native, copy->rows, copy->row_bytes,
                            copy->target_pitch, copy->source_pitch);
     bool up = copy->direction == FERRY_DIRECTION_UPLOAD, down = copy->direction == FERRY_DIRECTION_DOWNLOAD;
-    if (!up && !down && copy->direction != FERRY_DIRECTION_DEVICE)
+    if (!up && !down && !peer && copy->direction != FERRY_DIRECTION_DEVICE)
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: a copy has no direction %d", call, emulated->head.kind,
                            emulated->head.properties.native, (int)copy->direction);
 
@@ -306,13 +324,12 @@ submit_pieces(struct command *command, const char *call, void *stream)
 }
 
 static ferry_status
-submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d *copy, ferryi_device *source_device,
-            void *stream)
+submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d *copy, void *stream)
 {
     struct command *command = create_command(ferryi_emulated_of(device), call, COPY, 1);
     if (!command)
         return FERRY_ERROR_OUT_OF_MEMORY;
-    ferry_status status = add_piece(command, call, copy, ferryi_emulated_of(source_device));
+    ferry_status status = add_piece(command, call, copy);
     if (status != FERRY_OK) {
         ferryi_emulated_command_discard(&command->head);
         return status;
@@ -324,46 +341,43 @@ submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d
 static struct ferryi_copy_2d
 one_row(void *target, const void *source, size_t bytes, ferry_direction direction)
 {
-    return (struct ferryi_copy_2d){target, source, bytes, bytes, bytes, 1, direction};
+    return (struct ferryi_copy_2d){target, source, bytes, bytes, bytes, 1, direction, NULL};
 }
 
 ferry_status
 ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_UPLOAD);
-    return submit_copy(device, "copy_upload", &copy, device, stream);
+    return submit_copy(device, "copy_upload", &copy, stream);
 }
 
 ferry_status
 ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DOWNLOAD);
-    return submit_copy(device, "copy_download", &copy, device, stream);
+    return submit_copy(device, "copy_download", &copy, stream);
 }
 
 ferry_status
 ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
-    return submit_copy(device, "copy_device", &copy, device, stream);
+    return submit_copy(device, "copy_device", &copy, stream);
 }
 
 ferry_status
 ferryi_emulated_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
                           size_t bytes, void *stream)
 {
-    if (strcmp(source_device->kind, device->kind) != 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "copy_peer of %zu bytes on %s:%d: a device of kind %s cannot be reached", bytes,
-                           device->kind, device->properties.native, source_device->kind);
-    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
-    return submit_copy(device, "copy_peer", &copy, source_device, stream);
+    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_PEER);
+    copy.source_device = source_device;
+    return submit_copy(device, "copy_peer", &copy, stream);
 }
 
 ferry_status
 ferryi_emulated_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
 {
-    return submit_copy(device, "copy_2d", copy, device, stream);
+    return submit_copy(device, "copy_2d", copy, stream);
 }
 
 ferry_status
@@ -374,7 +388,8 @@ ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copi
         return FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
         struct ferryi_copy_2d copy = one_row(copies[i].target, copies[i].source, copies[i].bytes, copies[i].direction);
-        ferry_status status = add_piece(command, "copy_batch", &copy, ferryi_emulated_of(device));
+        copy.source_device = copies[i].source_device;
+        ferry_status status = add_piece(command, "copy_batch", &copy);
         if (status != FERRY_OK) {
             ferryi_emulated_command_discard(&command->head);
             return ferryi_fail_in(status, "copy %zu of %zu", i, count);

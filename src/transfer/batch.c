@@ -5,39 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/transfer/run.h"
-#include "src/transfer/scatter.h"
+#include "src/transfer/batch_inside.h"
 
 /* Copies of one submission: what is above goes in several. */
 #define ENTRIES_MAX 1024
-/* Chunks of a download on their way at once. */
-#define DEPTH 2
 /* Registered ranges that one batch may use. */
 #define PINS_MAX 8
 /* The driver's two-dimensional copies take pitches up to this. */
 #define PITCH_MAX ((size_t)INT32_MAX)
 
-struct cursor {
-    size_t piece, offset;
-};
-
-struct batch {
-    struct ferryi_run *run;
-    const struct ferryi_piece *pieces;
-    size_t count;
-    enum ferryi_layout layout;
-    struct cursor at;            /* what is submitted next */
-    struct ferryi_copy *entries; /* the submission being made */
-    size_t room, entry_count;
-    const void *last_owner;      /* on the side that is not the chunk's, of the last entry */
-    struct ferryi_scatter_entry *table; /* behind the packed bytes of the chunk; NULL: there is none */
-    size_t packed_max;           /* bytes of a chunk before the table */
-};
-
 /* -- one submission -------------------------------------------------------------------------------- */
 
-static void
-add_entry(struct batch *batch, void *target, const void *source, size_t bytes, const void *owner)
+static struct ferryi_copy
+entry(const struct ferryi_batch *batch, void *target, const void *source, size_t bytes)
+{
+    bool peer = batch->direction == FERRY_DIRECTION_PEER;
+    return (struct ferryi_copy){.target = target,
+                                .source = source,
+                                .bytes = bytes,
+                                .direction = batch->direction,
+                                .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
+}
+
+void
+ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes, const void *owner)
 {
     struct ferryi_copy *last = batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
     if (last && batch->last_owner == owner && (char *)last->target + last->bytes == target &&
@@ -46,13 +37,13 @@ add_entry(struct batch *batch, void *target, const void *source, size_t bytes, c
         return;
     }
     assert(batch->entries);
-    batch->entries[batch->entry_count++] = (struct ferryi_copy){target, source, bytes, batch->run->direction};
+    batch->entries[batch->entry_count++] = entry(batch, target, source, bytes);
     batch->last_owner = owner;
 }
 
 /* Are the entries rows of a rectangle, at equal steps on both sides? */
 static bool
-are_rows(const struct batch *batch, struct ferryi_copy_2d *out)
+are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
 {
     const struct ferryi_copy *rows = batch->entries;
     const struct ferryi_copy *second = &rows[1];
@@ -71,7 +62,8 @@ are_rows(const struct batch *batch, struct ferryi_copy_2d *out)
                                    .source_pitch = source_step,
                                    .row_bytes = rows->bytes,
                                    .rows = batch->entry_count,
-                                   .direction = rows->direction};
+                                   .direction = rows->direction,
+                                   .source_device = rows->source_device};
     return true;
 }
 
@@ -83,12 +75,14 @@ submit_entry(ferryi_lane *lane, const struct ferryi_copy *copy)
         return FERRYI_CALL(lane->device, copy_upload, copy->target, copy->source, copy->bytes, lane->native);
     case FERRY_DIRECTION_DOWNLOAD:
         return FERRYI_CALL(lane->device, copy_download, copy->target, copy->source, copy->bytes, lane->native);
+    case FERRY_DIRECTION_PEER:
+        return FERRYI_CALL(lane->device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, lane->native);
     default: return FERRYI_CALL(lane->device, copy_device, copy->target, copy->source, copy->bytes, lane->native);
     }
 }
 
 static bool
-are_small(const struct batch *batch)
+are_small(const struct ferryi_batch *batch)
 {
     for (size_t i = 0; i < batch->entry_count; i++)
         if (batch->entries[i].bytes > FERRYI_SCATTER_PIECE_MAX)
@@ -98,68 +92,108 @@ are_small(const struct batch *batch)
 
 /* By the scatter kernel; `*out_none`: it cannot be had, and nothing was done. */
 static ferry_status
-scatter(struct batch *batch, bool *out_none)
+scatter(struct ferryi_batch *batch, bool *out_none)
 {
-    struct ferryi_run *run = batch->run;
-    int place = run->direction == FERRY_DIRECTION_UPLOAD ? run->target_place : run->source_place;
+    ferryi_engine *engine = batch->run->engine;
+    int place = batch->lane->place;
     ferry_status status = FERRY_ERROR_UNSUPPORTED;
-    if (ferryi_scatter_is_ready(run->engine, place))
-        status = ferryi_scatter_launch(run->engine, place, run->lane, batch->entries, batch->entry_count, batch->table);
+    if (ferryi_scatter_is_ready(engine, place))
+        status = ferryi_scatter_launch(engine, place, batch->lane, batch->entries, batch->entry_count, batch->table);
     *out_none = status == FERRY_ERROR_UNSUPPORTED;
     return *out_none ? FERRY_OK : status;
 }
 
-/* One device call if the device has one for this, else one for each entry. `*out_bytes` is what was queued, also after a failure. */
-static ferry_status
-submit(struct batch *batch, size_t *out_bytes)
+ferry_status
+ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
 {
-    struct ferryi_run *run = batch->run;
-    ferryi_device *device = run->lane->device;
+    ferryi_lane *lane = batch->lane;
+    ferryi_device *device = lane->device;
     struct ferryi_copy_2d rows;
     bool can_batch = device->capabilities & FERRY_CAN_BATCH, none = false; /* none of them queued yet */
     ferry_status status = FERRY_OK;
     *out_bytes = 0;
     if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
-        status = FERRYI_CALL(device, copy_2d, &rows, run->lane->native);
+        status = FERRYI_CALL(device, copy_2d, &rows, lane->native);
     else if (batch->entry_count > 1 && can_batch)
-        status = FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, run->lane->native);
+        status = FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, lane->native);
     else if (batch->entry_count > 1 && batch->table && are_small(batch))
         status = scatter(batch, &none);
     else
         none = true;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = submit_entry(run->lane, &batch->entries[i]);
+            status = submit_entry(lane, &batch->entries[i]);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }
-    run->queued |= *out_bytes > 0;
+    batch->run->queued |= *out_bytes > 0;
     return status;
 }
 
-/* -- pinned memory, and inside a device ------------------------------------------------------------ */
-
-/* With `waits` nothing has arrived before the device is done with it. */
-static ferry_status
-copy_direct(struct batch *batch, bool waits)
+size_t
+ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room, size_t whole)
 {
+    size_t left = batch->pieces[at.piece].bytes - at.offset;
+    if (left <= room)
+        return left;
+    return room < whole && left <= whole ? 0 : room;
+}
+
+void
+ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes)
+{
+    at->offset += bytes;
+    if (at->offset == batch->pieces[at->piece].bytes)
+        *at = (struct ferryi_cursor){at->piece + 1, 0};
+}
+
+/* -- pinned memory, inside a device, and between those that reach each other ------------------------- */
+
+/* The next entries straight between the two memories, of `whole` bytes at most. */
+static void
+gather_direct(struct ferryi_batch *batch, size_t whole)
+{
+    batch->entry_count = 0;
+    for (size_t gathered = 0; batch->at.piece < batch->count && batch->entry_count < batch->room;) {
+        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
+        size_t bytes = ferryi_batch_part(batch, batch->at, whole - gathered, whole), offset = batch->at.offset;
+        if (bytes == 0)
+            break;
+        /* Who could be joined was joined before: both sides must touch. */
+        batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset, (const char *)piece->source + offset, bytes);
+        gathered += bytes;
+        ferryi_batch_advance(batch, &batch->at, bytes);
+    }
+}
+
+/* One submission after the other; where somebody may stop them, at the pace of the device. With `waits` nothing has arrived before the
+ * device is done with it. */
+static ferry_status
+copy_direct(struct ferryi_batch *batch, bool waits)
+{
+    struct ferryi_run *run = batch->run;
+    struct ferryi_pace pace = {.lane = run->lane, .log = run->engine->config.log};
+    size_t largest = ferryi_engine_part(run->engine, run->job);
+    bool paced = largest < run->bytes && !waits;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && batch->at.piece < batch->count) {
-        batch->entry_count = 0;
-        while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
-            const struct ferryi_piece *piece = &batch->pieces[batch->at.piece++];
-            /* Who could be joined was joined before: both sides must touch. */
-            batch->entries[batch->entry_count++] = (struct ferryi_copy){piece->target, piece->source, piece->bytes, batch->run->direction};
-        }
+        if (paced)
+            status = ferryi_pace_begin(&pace);
+        if (status != FERRY_OK)
+            break;
         size_t bytes;
-        status = submit(batch, &bytes);
+        gather_direct(batch, largest);
+        status = ferryi_batch_submit(batch, &bytes);
         if (waits && status == FERRY_OK)
-            status = FERRYI_CALL(batch->run->lane->device, stream_synchronize, batch->run->lane->native);
+            status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
         if (bytes > 0 && (!waits || status == FERRY_OK))
-            ferryi_run_arrived(batch->run, bytes);
+            ferryi_run_arrived(run, bytes);
+        if (paced && status == FERRY_OK)
+            status = ferryi_pace_end(&pace);
         if (status == FERRY_OK)
-            status = ferryi_run_progress(batch->run);
+            status = ferryi_run_progress(run);
     }
+    ferryi_pace_clear(&pace);
     return status;
 }
 
@@ -172,7 +206,7 @@ struct holds {
 };
 
 static void
-let_go(struct batch *batch, struct holds *holds)
+let_go(struct ferryi_batch *batch, struct holds *holds)
 {
     while (holds->count > 0)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
@@ -180,7 +214,7 @@ let_go(struct batch *batch, struct holds *holds)
 
 /* Does the piece lie in a range that is held already? `*out_whole`: and in one part of it, as driver calls must. */
 static bool
-is_held(const struct batch *batch, const struct holds *holds, const char *host, size_t bytes, bool *out_whole)
+is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes, bool *out_whole)
 {
     for (size_t i = holds->count; i-- > 0;) {
         const struct ferryi_pin *pin = holds->pins[i];
@@ -194,7 +228,7 @@ is_held(const struct batch *batch, const struct holds *holds, const char *host, 
 
 /* True when every piece may go straight; then what it needs is held. */
 static bool
-hold_all(struct batch *batch, struct holds *holds)
+hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
     struct ferryi_pins *pins = &batch->run->engine->pins;
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, whole = true;
@@ -218,7 +252,7 @@ hold_all(struct batch *batch, struct holds *holds)
 
 /* As pageable memory, it is the caller's again when this returns. */
 static ferry_status
-copy_registered(struct batch *batch, struct holds *holds)
+copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
     ferry_status status = copy_direct(batch, true);
     if (status != FERRY_OK && batch->run->queued)
@@ -227,206 +261,26 @@ copy_registered(struct batch *batch, struct holds *holds)
     return status;
 }
 
-/* -- pageable memory ------------------------------------------------------------------------------- */
-
-/* How much of the piece at the cursor goes into a chunk with `room` left of `whole`; 0 when it is better off in the next. */
-static size_t
-part_of(const struct batch *batch, struct cursor at, size_t room, size_t whole)
-{
-    size_t left = batch->pieces[at.piece].bytes - at.offset;
-    if (left <= room)
-        return left;
-    return room < whole && left <= whole ? 0 : room;
-}
-
-static void
-advance(const struct batch *batch, struct cursor *at, size_t bytes)
-{
-    at->offset += bytes;
-    if (at->offset == batch->pieces[at->piece].bytes)
-        *at = (struct cursor){at->piece + 1, 0};
-}
-
-/* Room behind the packed bytes for what the scatter kernel reads, where it may be needed and leaves enough. */
-static void
-plan_chunks(struct batch *batch, const struct ferryi_ring *ring)
-{
-    const ferryi_device *device = batch->run->lane->device;
-    size_t table_bytes = batch->room * sizeof(*batch->table);
-    bool may_scatter = !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
-    batch->packed_max = ring->chunk_bytes;
-    if (may_scatter && table_bytes < ring->chunk_bytes / 2)
-        batch->packed_max = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
-}
-
-/* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets chunk->bytes. */
-static void
-gather(struct batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk *chunk)
-{
-    bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD;
-    size_t whole = batch->packed_max;
-    batch->table = whole < ring->chunk_bytes ? (void *)((char *)chunk->memory + whole) : NULL;
-    batch->entry_count = 0;
-    chunk->bytes = 0;
-    while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
-        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
-        size_t bytes = part_of(batch, batch->at, whole - chunk->bytes, whole), offset = batch->at.offset;
-        if (bytes == 0)
-            break;
-        char *packed = (char *)chunk->memory + chunk->bytes;
-        if (up) {
-            memcpy(packed, (const char *)piece->source + offset, bytes);
-            add_entry(batch, (char *)piece->target + offset, packed, bytes, piece->target_owner);
-        } else {
-            add_entry(batch, packed, (const char *)piece->source + offset, bytes, piece->source_owner);
-        }
-        chunk->bytes += bytes;
-        advance(batch, &batch->at, bytes);
-    }
-}
-
-static ferry_status
-upload_chunk(struct batch *batch, struct ferryi_ring *ring)
-{
-    struct ferryi_run *run = batch->run;
-    struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, ring->place, true, &chunk), marked = FERRY_OK;
-    if (status != FERRY_OK)
-        return status;
-    size_t bytes;
-    gather(batch, ring, chunk);
-    status = submit(batch, &bytes);
-    if (bytes > 0)
-        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->lane->native);
-    ferryi_ring_give(ring, chunk);
-    if (bytes > 0)
-        ferryi_run_arrived(run, bytes);
-    status = status == FERRY_OK ? marked : status;
-    return status == FERRY_OK ? ferryi_run_progress(run) : status;
-}
-
-static ferry_status
-upload(struct batch *batch, struct ferryi_ring *ring)
-{
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && batch->at.piece < batch->count)
-        status = upload_chunk(batch, ring);
-    return status;
-}
-
-/* Chunks of a download on their way, and the bytes that the oldest begins with. */
-struct landings {
-    struct ferryi_chain chunks;
-    struct cursor at;
-};
-
-/* `*out_none`: every chunk is with somebody else, and some of ours are on their way. */
-static ferry_status
-launch(struct batch *batch, struct ferryi_ring *ring, struct landings *landings, bool *out_none)
-{
-    ferryi_lane *lane = batch->run->lane;
-    struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, ring->place, landings->chunks.count == 0, &chunk);
-    *out_none = status == FERRY_OK && !chunk;
-    if (status != FERRY_OK || !chunk)
-        return status;
-    size_t bytes;
-    gather(batch, ring, chunk);
-    status = submit(batch, &bytes);
-    if (status == FERRY_OK)
-        status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
-    else if (bytes > 0) /* some copies into the chunk are on their way */
-        (void)ferryi_chunk_settle(ring, chunk, ring->place, lane->native);
-    if (status == FERRY_OK)
-        ferryi_chain_push(&landings->chunks, chunk);
-    else
-        ferryi_ring_give(ring, chunk);
-    return status;
-}
-
-static ferry_status
-land(struct batch *batch, struct ferryi_ring *ring, struct landings *landings)
-{
-    struct cursor *at = &landings->at;
-    struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
-    ferry_status status = ferryi_chunk_wait(ring, chunk);
-    size_t bytes = chunk->bytes;
-    for (size_t done = 0; status == FERRY_OK && done < bytes;) {
-        size_t part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, bytes - done);
-        memcpy((char *)batch->pieces[at->piece].target + at->offset, (char *)chunk->memory + done, part);
-        advance(batch, at, part);
-        done += part;
-    }
-    ferryi_ring_give(ring, chunk);
-    if (status == FERRY_OK)
-        ferryi_run_arrived(batch->run, bytes);
-    return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;
-}
-
-static ferry_status
-download(struct batch *batch, struct ferryi_ring *ring)
-{
-    struct landings landings = {.at = batch->at};
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && batch->run->done < batch->run->bytes) {
-        bool none = true;
-        if (batch->at.piece < batch->count && landings.chunks.count < DEPTH)
-            status = launch(batch, ring, &landings, &none);
-        if (status == FERRY_OK && none)
-            status = land(batch, ring, &landings);
-    }
-    while (landings.chunks.count > 0)
-        ferryi_ring_give(ring, ferryi_chain_pop(&landings.chunks));
-    return status;
-}
-
 /* -- without a batch ------------------------------------------------------------------------------- */
 
 static ferry_status
-copy_on_host(struct batch *batch)
+copy_on_host(struct ferryi_batch *batch)
 {
-    ferry_status status = FERRY_OK;
-    if (batch->run->lane)
-        status = FERRYI_CALL(batch->run->lane->device, stream_synchronize, batch->run->lane->native);
-    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++) {
-        memmove(batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
-        ferryi_run_arrived(batch->run, batch->pieces[i].bytes);
-        status = ferryi_run_progress(batch->run);
-    }
+    ferry_status status = ferryi_run_wait_for_lane(batch->run);
+    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++)
+        status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
     return status;
-}
-
-/* part_done of one piece, told of the whole. */
-struct share {
-    const struct ferryi_transfer_job *job;
-    size_t before;
-};
-
-static void
-tell_share(size_t bytes_so_far, void *user)
-{
-    const struct share *share = user;
-    if (share->job->part_done)
-        share->job->part_done(share->before + bytes_so_far, share->job->user);
 }
 
 /* Each piece a transfer of its own. */
 static ferry_status
-copy_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, const struct ferryi_transfer_job *job)
+fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
-    struct share share = {.job = job};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_piece *piece = &pieces[i];
-        struct ferryi_transfer_job own = *job;
-        own.done_before += share.before;
-        own.part_done = tell_share;
-        own.user = &share;
         struct ferryi_memory target = {.place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
-        struct ferryi_memory source = {.place = piece->source_place, .pointer = (void *)(uintptr_t)piece->source, .pinned = piece->pinned};
-        status = piece->zeros ? ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, &own)
-                              : ferryi_engine_copy(engine, target, source, piece->bytes, lane, &own);
-        share.before += piece->bytes;
+        status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, job);
     }
     return status;
 }
@@ -434,7 +288,30 @@ copy_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count
 /* -- which way ------------------------------------------------------------------------------------- */
 
 static ferry_status
-copy(struct batch *batch)
+copy_between(struct ferryi_batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    ferryi_engine *engine = run->engine;
+    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
+        ferry_status status = copy_direct(batch, false);
+        if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
+            return status;
+        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
+        batch->at = (struct ferryi_cursor){0, 0};
+    }
+    run->staged = true;
+    ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
+    if (status == FERRY_OK)
+        status = ferryi_run_order(run, run->second);
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_ring *ring = ferryi_engine_ring(engine, run->target_place);
+    ferryi_batch_plan_chunks(batch, ring);
+    return ferryi_batch_download(batch, ring);
+}
+
+static ferry_status
+copy(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
     if (run->direction == FERRY_DIRECTION_HOST)
@@ -445,14 +322,18 @@ copy(struct batch *batch)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", batch->room);
     ferry_status status;
     struct holds holds;
-    if (run->staged && hold_all(batch, &holds)) {
+    batch->lane = run->lane;
+    batch->direction = run->direction;
+    if (run->direction == FERRY_DIRECTION_PEER) {
+        status = copy_between(batch);
+    } else if (run->staged && hold_all(batch, &holds)) {
         run->staged = false;
         status = copy_registered(batch, &holds);
     } else if (run->staged) {
         bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-        struct ferryi_ring *ring = &run->engine->ports[up ? run->target_place : run->source_place].ring;
-        plan_chunks(batch, ring);
-        status = up ? upload(batch, ring) : download(batch, ring);
+        struct ferryi_ring *ring = ferryi_engine_ring(run->engine, up ? run->target_place : run->source_place);
+        ferryi_batch_plan_chunks(batch, ring);
+        status = up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
     } else {
         status = copy_direct(batch, false);
     }
@@ -462,18 +343,18 @@ copy(struct batch *batch)
 
 ferry_status
 ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                          ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                          ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
-    assert(count > 0 && !job->options);
+    assert(count > 0);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
     struct ferryi_run run = ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, lane, job);
-    if (pieces->zeros || run.direction == FERRY_DIRECTION_PEER)
-        return copy_each(engine, pieces, count, lane, job);
+    if (pieces->zeros)
+        return fill_each(engine, pieces, count, lane, job);
 
     run.staged = (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) && !pieces->pinned;
-    struct batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};
+    struct ferryi_batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)
         status = copy(&batch);

@@ -4,7 +4,9 @@
 
 /*
  * Many copies as one transfer: independent pieces between the memories of two places. Pieces of pageable memory are packed
- * into chunks of the staging ring, so that each chunk is one submission; what lies side by side is submitted as one piece.
+ * into chunks of the staging ring, so that each chunk is one submission; what lies side by side is submitted as one piece. Between devices
+ * they go as those inside a device do; where the target cannot reach the source, through the target's ring: packed by the source, and
+ * each chunk of them unpacked by the target.
  */
 
 #include "src/transfer/engine.h"
@@ -18,6 +20,7 @@ struct ferryi_piece {
     uint8_t note;                                   /* the caller's own */
     bool pinned;                                    /* the host's side, if there is one, is memory that the copy engine may use */
     bool zeros;                                     /* no source: the target becomes zero */
+    bool between;                                   /* the target is on the way to another: no progress is told of it */
 };
 
 /* How the pieces lie. */
@@ -28,9 +31,9 @@ enum ferryi_layout {
 
 /*
  * Copy `count` >= 1 pieces that are disjoint, independent, and alike in places, `pinned` and `zeros`. `lane` as for ferryi_engine_copy().
- * One transfer in counts and traces, except between devices, where each piece is one. part_done counts the bytes of the pieces in their order.
+ * One transfer in counts and traces, except of zeros, where each piece is one. job->done grows by the bytes of the pieces in their order.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                                       ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                       ferryi_lane *lane, struct ferryi_transfer_job *job);
 
 #endif

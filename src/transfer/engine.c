@@ -6,17 +6,10 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
-#define DIRECT_PART ((size_t)4 << 20)
-/* Parts of a stoppable direct transfer that may be queued at once. */
-#define DIRECT_WINDOW 2
-
 /* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or of those who do. */
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define CHUNK_COUNT 4
 #define CHUNK_COUNT_WITH_HELPERS 8
-
-static const struct ferryi_transfer_job nobody = {.buffer = "", .reason = ""};
 
 /* -- life ------------------------------------------------------------------------------------------ */
 
@@ -163,6 +156,18 @@ ferryi_engine_reachable(const ferryi_engine *engine, int target_place)
     return atomic_load_explicit(&engine->ports[target_place].reachable, memory_order_relaxed);
 }
 
+bool
+ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place)
+{
+    return ferryi_engine_reachable(engine, target_place) >> source_place & 1;
+}
+
+void
+ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place)
+{
+    atomic_fetch_and_explicit(&engine->ports[target_place].reachable, ~((uint32_t)1 << source_place), memory_order_relaxed);
+}
+
 /* -- counts ---------------------------------------------------------------------------------------- */
 
 static ferry_transfer_count
@@ -213,15 +218,15 @@ ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
         .libc_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_LIBC], memory_order_relaxed),
         .prefetch_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_PREFETCH], memory_order_relaxed),
         .stream_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_STREAM], memory_order_relaxed),
+        .peer_staged = read_counter(&engine->counters[FERRY_DIRECTION_PEER][true]),
         .turned_pinned = atomic_load_explicit(&engine->pins.turned, memory_order_relaxed),
     };
 }
 
 /* -- host to host ---------------------------------------------------------------------------------- */
 
-/* The host reads and writes the memory now: what the lane was ordered after must be over. */
-static ferry_status
-wait_for_lane(const struct ferryi_run *run)
+ferry_status
+ferryi_run_wait_for_lane(const struct ferryi_run *run)
 {
     return run->lane ? FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native) : FERRY_OK;
 }
@@ -232,31 +237,39 @@ overlap(const char *a, const char *b, size_t bytes)
     return (uintptr_t)a < (uintptr_t)b + bytes && (uintptr_t)b < (uintptr_t)a + bytes;
 }
 
-static ferry_status
-copy_on_host(struct ferryi_run *run, char *target, const char *source)
+ferry_status
+ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
-    ferry_status status = wait_for_lane(run);
-    if (status == FERRY_OK && overlap(target, source, run->bytes)) {
+    if (overlap(target, source, bytes)) {
         /* In parts, the later ones would read what the earlier ones wrote. */
-        memmove(target, source, run->bytes);
-        ferryi_run_arrived(run, run->bytes);
+        memmove(target, source, bytes);
+        ferryi_run_arrived(run, bytes);
         return ferryi_run_progress(run);
     }
-    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
-    enum ferryi_copy_loop loop = run->bytes >= FERRYI_COPY_STREAM_FROM ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = ferryi_run_part(run, run->done, largest, 1);
-        ferryi_copy_bytes(loop, target + run->done, source + run->done, bytes);
-        ferryi_run_arrived(run, bytes);
+    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : bytes;
+    enum ferryi_copy_loop loop = bytes >= FERRYI_COPY_STREAM_FROM ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
+    ferry_status status = FERRY_OK;
+    for (size_t at = 0, part; status == FERRY_OK && at < bytes; at += part) {
+        part = ferryi_min_size(ferryi_run_part(run, run->done, largest, 1), bytes - at);
+        ferryi_copy_bytes(loop, target + at, source + at, part);
+        ferryi_run_arrived(run, part);
         status = ferryi_run_progress(run);
     }
     return status;
 }
 
 static ferry_status
-transform_on_host(struct ferryi_run *run, char *target, const char *source, const struct ferryi_transform *transform)
+copy_on_host(struct ferryi_run *run, char *target, const char *source)
 {
-    ferry_status status = wait_for_lane(run);
+    ferry_status status = ferryi_run_wait_for_lane(run);
+    return status == FERRY_OK ? ferryi_run_copy_on_host(run, target, source, run->bytes) : status;
+}
+
+static ferry_status
+transform_on_host(struct ferryi_run *run, char *target, const char *source)
+{
+    const struct ferryi_transform *transform = run->transform;
+    ferry_status status = ferryi_run_wait_for_lane(run);
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
@@ -298,39 +311,28 @@ submit_next(struct ferryi_run *run, char *target, const char *source, size_t byt
     return status;
 }
 
-/* Part by part, so that the caller sees how far the device is and can stop: DIRECT_WINDOW parts are queued at once. */
 static ferry_status
 copy_direct_watched(struct ferryi_run *run, char *target, const char *source, size_t largest)
 {
-    ferryi_device *device = run->lane->device;
-    void *events[DIRECT_WINDOW] = {NULL};
+    struct ferryi_pace pace = {.lane = run->lane, .log = run->engine->config.log};
     ferry_status status = FERRY_OK;
-    for (size_t part = 0; status == FERRY_OK && run->done < run->bytes; part++) {
-        void **event = &events[part % DIRECT_WINDOW];
-        status = *event ? FERRYI_CALL(device, event_synchronize, *event) : FERRYI_CALL(device, event_create, event);
+    while (status == FERRY_OK && run->done < run->bytes) {
+        status = ferryi_pace_begin(&pace);
         if (status == FERRY_OK)
             status = submit_next(run, target, source, ferryi_run_part(run, run->done, largest, 1));
         if (status == FERRY_OK)
-            status = FERRYI_CALL(device, event_record, *event, run->lane->native);
+            status = ferryi_pace_end(&pace);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
-    for (size_t i = 0; i < DIRECT_WINDOW; i++) {
-        if (events[i])
-            ferryi_run_drop_event(run, device, events[i]);
-    }
+    ferryi_pace_clear(&pace);
     return status;
 }
 
 static ferry_status
 copy_direct(struct ferryi_run *run, char *target, const char *source)
 {
-    const ferry_transfer_options *options = run->job->options;
-    size_t largest = run->bytes;
-    if (options && options->keep_going)
-        largest = options->chunk_bytes ? options->chunk_bytes : run->engine->config.chunk_bytes;
-    else if (ferryi_run_is_watched(run))
-        largest = ferryi_max_size(run->engine->config.chunk_bytes, DIRECT_PART);
+    size_t largest = ferryi_engine_part(run->engine, run->job);
     if (largest < run->bytes)
         return copy_direct_watched(run, target, source, largest);
     ferry_status status = submit_next(run, target, source, run->bytes);
@@ -342,7 +344,7 @@ static ferry_status
 copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target, const char *source)
 {
     const char *host = run->direction == FERRY_DIRECTION_UPLOAD ? source : target;
-    size_t largest = ferryi_run_is_watched(run) ? ferryi_max_size(run->engine->config.chunk_bytes, DIRECT_PART) : run->bytes;
+    size_t largest = ferryi_engine_part(run->engine, run->job);
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t rest = ferryi_pin_rest(&run->engine->pins, pin, host + run->done);
@@ -365,14 +367,11 @@ static ferry_status
 copy_peer(struct ferryi_run *run, char *target, const char *source)
 {
     ferryi_engine *engine = run->engine;
-    struct ferryi_port *port = &engine->ports[run->target_place];
-    uint32_t bit = (uint32_t)1 << run->source_place;
-    if (atomic_load_explicit(&port->reachable, memory_order_relaxed) & bit) {
+    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
         ferry_status status = copy_direct(run, target, source);
         if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
             return status;
-        /* The device cannot reach that one after all: remember it. */
-        atomic_fetch_and_explicit(&port->reachable, ~bit, memory_order_relaxed);
+        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
     }
     run->staged = true;
     struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
@@ -382,10 +381,10 @@ copy_peer(struct ferryi_run *run, char *target, const char *source)
 
 struct ferryi_run
 ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
-                const struct ferryi_transfer_job *job)
+                struct ferryi_transfer_job *job)
 {
     struct ferryi_run run = {.engine = engine,
-                             .job = job ? job : &nobody,
+                             .job = job,
                              .target_place = target_place,
                              .source_place = source_place,
                              .lane = lane,
@@ -445,7 +444,7 @@ copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory s
 
 ferry_status
 ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-                   ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                   ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
     if (bytes == 0)
         return FERRY_OK;
@@ -458,25 +457,25 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
 
 ferry_status
 ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
-                               const struct ferryi_transform *transform, ferryi_lane *lane,
-                               const struct ferryi_transfer_job *job)
+                               const struct ferryi_transform *transform, ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
     if (count == 0)
         return FERRY_OK;
     struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, 0, lane, job);
     assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
     bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
+    run.transform = transform;
     if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes, &run.bytes))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "copy %zu elements of %zu bytes: more than size_t holds", count,
                            down ? transform->source_bytes : transform->target_bytes);
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK && run.direction == FERRY_DIRECTION_HOST) {
-        status = transform_on_host(&run, target.pointer, source.pointer, transform);
+        status = transform_on_host(&run, target.pointer, source.pointer);
     } else if (status == FERRY_OK) {
         struct ferryi_staging how = ferryi_staging_plain(engine, down ? source.place : target.place);
         run.staged = true;
-        status = down ? ferryi_staged_download(&run, &how, target.pointer, source.pointer, transform)
-                      : ferryi_staged_upload(&run, &how, target.pointer, source.pointer, transform);
+        status = down ? ferryi_staged_download(&run, &how, target.pointer, source.pointer)
+                      : ferryi_staged_upload(&run, &how, target.pointer, source.pointer);
     }
     return ferryi_run_end(&run, status);
 }

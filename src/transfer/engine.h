@@ -36,17 +36,16 @@ struct ferryi_memory {
     bool pinned;    /* host memory that the copy engine may use directly */
 };
 
-/* Who asks, for traces, progress and cancelling. */
+/* Who asks, for traces, progress and cancelling, and how far what was asked for has come: one job for all transfers of a call. */
 struct ferryi_transfer_job {
     const char *buffer;                    /* its name or "" */
     const char *reason;
     const ferry_transfer_options *options; /* or NULL */
     const atomic_bool *cancelled;          /* or NULL */
-    size_t done_before, total;             /* for progress over several transfers; total 0: this one's bytes */
     bool foreign_source, foreign_target;   /* the caller's own memory: place -1 in traces */
-    /* Called after each part that was submitted (an upload) or arrived (a download), with how many bytes of this transfer that makes so far; may be NULL. */
-    void (*part_done)(size_t bytes_so_far, void *user);
-    void *user;
+    size_t total;                          /* bytes of all transfers, as their targets count them; 0: there is one */
+    size_t done;                           /* of them, those that were submitted (an upload), or have arrived (a download), so far */
+    size_t told;                           /* the engine's: `done` when keep_going was last asked */
 };
 
 /* A function that makes target bytes out of source bytes on the host, chunk by chunk: conversions. Where it fails, the transfer stops. */
@@ -77,22 +76,29 @@ void ferryi_engine_destroy(ferryi_engine **engine);
 ferry_status ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out);
 
 /*
- * Copy. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
+ * Copy. `job` may be NULL. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
  * except on the host, where it is memmove. Places that cannot reach each other go through the host's ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (by options or flag; the message says how many bytes arrived), or the device's status
  */
 ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-                                ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                ferryi_lane *lane, struct ferryi_transfer_job *job);
 
-/* As copy, with `count` elements transformed on the host between the two; at least one side is the host. Bytes in counts and progress are
- * those that cross: the target's, or for a download the source's. UNSUPPORTED for one element larger than a staging chunk. */
+/* As copy, with `count` elements transformed on the host between the two; at least one side is the host. Bytes in counts are those that
+ * cross: the target's, or for a download the source's. The job's are the target's. UNSUPPORTED for one element larger than a staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
                                             const struct ferryi_transform *transform, ferryi_lane *lane,
-                                            const struct ferryi_transfer_job *job);
+                                            struct ferryi_transfer_job *job);
 
 /* Repeat `element_bytes` of pattern over `bytes`, a multiple. On a device any element size works: patterns of 1, 2 and 4 bytes are filled, others written once and doubled. */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
-                                size_t element_bytes, ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                size_t element_bytes, ferryi_lane *lane, struct ferryi_transfer_job *job);
+
+/*
+ * A job that is done by other means than a transfer, a part at a time: how many bytes the next part may have at most, and that `bytes` more
+ * are done. @return FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many bytes arrived)
+ */
+size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job);
+ferry_status ferryi_engine_told(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes);
 
 /* True when `target_place` can copy from `source_place` directly. The set of such places for one target. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);

@@ -21,7 +21,7 @@ struct passage {
 
 static struct passage
 make_passage(ferryi_engine *engine, int place, bool stores, struct ferryi_file_range range, size_t bytes, ferryi_lane *lane,
-             const struct ferryi_transfer_job *job)
+             struct ferryi_transfer_job *job)
 {
     struct passage passage = {.range = range};
     bool host = ferryi_engine_is_host(engine, place);
@@ -85,7 +85,7 @@ load_on_device(struct passage *passage, char *target)
 
 ferry_status
 ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_file_range source, size_t bytes,
-                   ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                   ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
     struct passage passage = make_passage(engine, target.place, false, source, bytes, lane, job);
     ferry_status status = ferryi_run_begin(&passage.run);
@@ -159,10 +159,13 @@ store_from_device(struct passage *passage, const char *source)
             status = submit(passage, &flight, source);
         if (status != FERRY_OK || flight.chunks.count > before)
             continue;
+        size_t written = run->done;
         struct ferryi_chunk *chunk = ferryi_chain_pop(&flight.chunks);
         status = ferryi_chunk_wait(passage->ring, chunk);
         if (status == FERRY_OK)
             status = write_part(passage, chunk->memory, chunk->bytes);
+        if (run->done > written)
+            ferryi_run_count_chunk(run);
         ferryi_ring_give(passage->ring, chunk);
     }
     while (flight.chunks.count > 0)
@@ -172,7 +175,7 @@ store_from_device(struct passage *passage, const char *source)
 
 ferry_status
 ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target, struct ferryi_memory source, size_t bytes,
-                    ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                    ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
     struct passage passage = make_passage(engine, source.place, true, target, bytes, lane, job);
     ferry_status status = ferryi_run_begin(&passage.run);

@@ -17,11 +17,11 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* As ferryi_engine_copy(); FERRY_ERROR_IO where the file fails. What arrived is what part_done was told. */
+/* As ferryi_engine_copy(); FERRY_ERROR_IO where the file fails. What arrived is in job->done. */
 ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_file_range source, size_t bytes,
-                                ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                ferryi_lane *lane, struct ferryi_transfer_job *job);
 /* A NULL pointer in `source`, at the host, stands for zeros. */
 ferry_status ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target, struct ferryi_memory source, size_t bytes,
-                                 ferryi_lane *lane, const struct ferryi_transfer_job *job);
+                                 ferryi_lane *lane, struct ferryi_transfer_job *job);
 
 #endif

@@ -105,7 +105,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
         source = seed;
     }
     struct ferryi_staging how = ferryi_staging_plain(run->engine, run->target_place);
-    ferry_status status = ferryi_staged_upload(&upload, &how, target, source, NULL);
+    ferry_status status = ferryi_staged_upload(&upload, &how, target, source);
     run->queued |= upload.queued;
     if (upload.done > 0)
         ferryi_run_arrived(run, upload.done);
@@ -148,14 +148,13 @@ fill(struct ferryi_run *run, char *target, struct pattern pattern)
 
 ferry_status
 ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
-                   size_t element_bytes, ferryi_lane *lane, const struct ferryi_transfer_job *job)
+                   size_t element_bytes, ferryi_lane *lane, struct ferryi_transfer_job *job)
 {
-    static const struct ferryi_transfer_job nobody = {.buffer = "", .reason = ""};
     assert(element_bytes > 0 && bytes % element_bytes == 0);
     if (bytes == 0)
         return FERRY_OK;
     struct ferryi_run run = {.engine = engine,
-                             .job = job ? job : &nobody,
+                             .job = job,
                              .direction = FERRY_DIRECTION_FILL,
                              .target_place = target.place,
                              .source_place = -1,

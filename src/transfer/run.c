@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
+#define DIRECT_PART ((size_t)4 << 20)
+
 static const char *
 direction_name(ferry_direction direction)
 {
@@ -23,10 +26,18 @@ describe_device(const struct ferryi_run *run, char *text, size_t bytes)
         snprintf(text, bytes, "to the host");
 }
 
+/* Bytes of the run as its job counts them: the target's. */
+static size_t
+in_target(const struct ferryi_run *run, size_t bytes)
+{
+    const struct ferryi_transform *transform = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->transform : NULL;
+    return transform ? bytes / transform->source_bytes * transform->target_bytes : bytes;
+}
+
 static size_t
 total_bytes(const struct ferryi_run *run)
 {
-    return run->job->total ? run->job->total : run->bytes;
+    return run->job->total ? run->job->total : in_target(run, run->bytes);
 }
 
 static ferry_status
@@ -35,19 +46,21 @@ cancelled(const struct ferryi_run *run)
     char where[64];
     describe_device(run, where, sizeof(where));
     return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived", direction_name(run->direction),
-                       where, run->job->done_before + run->done, total_bytes(run));
+                       where, run->job->done, total_bytes(run));
 }
 
 static bool
-flag_is_set(const struct ferryi_run *run)
+flag_is_set(const struct ferryi_transfer_job *job)
 {
-    return run->job->cancelled && atomic_load_explicit(run->job->cancelled, memory_order_relaxed);
+    return job->cancelled && atomic_load_explicit(job->cancelled, memory_order_relaxed);
 }
 
 ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
-    return flag_is_set(run) ? cancelled(run) : FERRY_OK;
+    if (!run->job)
+        run->job = &run->own;
+    return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
 }
 
 bool
@@ -60,43 +73,52 @@ void
 ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
 {
     run->done += bytes;
+    run->job->done += in_target(run, bytes);
     if (run->clock_from > 0 && run->done >= run->clock_from && run->clock_ns == 0)
         run->clock_ns = ferryi_now_ns();
-    if (run->job->part_done)
-        run->job->part_done(run->done, run->job->user);
 }
 
 /* Bytes between two calls of keep_going. */
 static size_t
-interval(const struct ferryi_run *run)
+interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {
-    const ferry_transfer_options *options = run->job->options;
-    return options && options->chunk_bytes ? options->chunk_bytes : run->engine->config.chunk_bytes;
+    return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
+}
+
+/* Asks keep_going, if it is time, and the flag. Who says stop when all has arrived is late. */
+static bool
+is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
+{
+    const ferry_transfer_options *options = job->options;
+    bool stop = flag_is_set(job);
+    if (options && options->keep_going && (job->done - job->told >= interval(engine, job) || job->done == total)) {
+        job->told = job->done;
+        stop |= !options->keep_going(job->done, total, options->user);
+    }
+    return stop && job->done < total;
 }
 
 ferry_status
 ferryi_run_progress(struct ferryi_run *run)
 {
-    const ferry_transfer_options *options = run->job->options;
-    size_t position = run->job->done_before + run->done, total = total_bytes(run);
-    bool stop = flag_is_set(run);
-    if (options && options->keep_going && (run->done - run->told >= interval(run) || run->done == run->bytes)) {
-        run->told = run->done;
-        stop |= !options->keep_going(position, total, options->user);
-    }
-    /* Who says stop when all has arrived is late. */
-    return stop && position < total ? cancelled(run) : FERRY_OK;
+    return is_stopped(run->engine, run->job, total_bytes(run)) ? cancelled(run) : FERRY_OK;
 }
 
-void
-ferryi_run_drop_event(struct ferryi_run *run, ferryi_device *device, void *event)
+size_t
+ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {
-    char *before = ferryi_last_error_copy();
-    if (FERRYI_CALL(device, event_destroy, event) != FERRY_OK) {
-        ferryi_log(run->engine->config.log, FERRY_LOG_ERROR, "give back an event of a transfer: %s", ferry_last_error());
-        ferryi_fail(FERRY_ERROR_DEVICE, "%s", before ? before : "");
-    }
-    free(before);
+    if (job->options && job->options->keep_going)
+        return interval(engine, job);
+    return job->cancelled ? ferryi_max_size(engine->config.chunk_bytes, DIRECT_PART) : SIZE_MAX;
+}
+
+ferry_status
+ferryi_engine_told(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes)
+{
+    job->done += bytes;
+    if (!is_stopped(engine, job, job->total))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s: cancelled: %zu of %zu bytes arrived", job->reason, job->done, job->total);
 }
 
 size_t
@@ -121,8 +143,10 @@ ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_
         status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
     }
     ferryi_ring_give(ring, chunk);
-    if (sent)
+    if (sent) {
+        ferryi_run_count_chunk(run);
         ferryi_run_arrived(run, bytes);
+    }
     return status;
 }
 
@@ -139,6 +163,18 @@ ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi
     if (status != FERRY_OK)
         ferryi_ring_give(ring, chunk);
     return status;
+}
+
+void
+ferryi_run_count_chunk(const struct ferryi_run *run)
+{
+    atomic_fetch_add_explicit(&run->engine->chunks, 1, memory_order_relaxed);
+}
+
+void
+ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes)
+{
+    atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
 }
 
 static void

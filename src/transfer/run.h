@@ -9,6 +9,7 @@
 
 #include "src/transfer/crew.h"
 #include "src/transfer/engine.h"
+#include "src/transfer/pace.h"
 #include "src/transfer/ring.h"
 #include "src/transfer/tuning.h"
 
@@ -36,7 +37,7 @@ struct ferryi_engine {
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
     _Atomic uint64_t batch_submissions, batch_pieces;
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
-    _Atomic uint64_t chunks, helper_chunks;      /* of staged copies between host and device */
+    _Atomic uint64_t chunks, helper_chunks;      /* that carried bytes; of them, by helpers */
     _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */
     struct ferryi_crew crew;
     struct ferryi_pins pins;
@@ -53,7 +54,9 @@ struct ferryi_staging {
 
 struct ferryi_run {
     ferryi_engine *engine;
-    const struct ferryi_transfer_job *job;
+    struct ferryi_transfer_job *job; /* NULL before it begins: `own` */
+    struct ferryi_transfer_job own;
+    const struct ferryi_transform *transform; /* of what crosses; or NULL */
     ferry_direction direction;
     int target_place, source_place; /* source -1: a fill */
     ferryi_lane *lane;              /* NULL: the host itself */
@@ -62,7 +65,6 @@ struct ferryi_run {
     bool queued;                    /* work was handed to a lane */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */
-    size_t told;                    /* done at the last call of keep_going */
     size_t clock_from;              /* note the time when so many bytes are done */
     uint64_t clock_ns;              /* that time; 0: not yet */
 };
@@ -73,27 +75,34 @@ bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 /* Devices of one kind know each other as peers and take each other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
-/* A transfer between two places, its direction found out; `job` may be NULL. */
+/* A transfer between two places, its direction found out; `job` may be NULL. Nothing but beginning it comes before its beginning. */
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
-                                  const struct ferryi_transfer_job *job);
+                                  struct ferryi_transfer_job *job);
 /* CANCELLED when the job was cancelled before anything moved. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
-/* `bytes` more were submitted, or have arrived: tells part_done. */
+/* `bytes` more were submitted, or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
 /* Between parts, right after the chunk of one was given back: asks keep_going and the flag. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
+/* A chunk has carried its bytes: an upload's when it is on its way, a download's when it was drained. */
+void ferryi_run_count_chunk(const struct ferryi_run *run);
+/* Bytes that the host copied into or out of chunks. */
+void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes);
 /* Count, settle a failure, tell the trace. Returns the status, with what arrived in the sentence. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
 /* Wait for what a failed transfer has queued; keeps this thread's sentence. */
 void ferryi_run_settle(struct ferryi_run *run);
-/* Destroy an event; a failure is logged and leaves this thread's sentence alone. */
-void ferryi_run_drop_event(struct ferryi_run *run, ferryi_device *device, void *event);
 
 /* How many bytes the next part has: at most `largest`, what the options allow, and what is left; a multiple of `unit`. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
 /* True when somebody may stop the transfer, so that it must go part by part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
+
+/* Copy `bytes` of host memory as the next of the run, as memmove() does; part by part where it is watched. */
+ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes);
+/* The host reads and writes the memory now: what the lane was ordered after must be over. */
+ferry_status ferryi_run_wait_for_lane(const struct ferryi_run *run);
 
 /* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the chunk back. */
 ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target);
@@ -104,11 +113,9 @@ ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, s
 ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, const char *source,
                               bool wait);
 
-/* Transfers of pageable memory through a ring (staged.c), from where the run is. `transform` may be NULL. Host pointers advance by host elements. */
-ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                                  const struct ferryi_transform *transform);
-ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                                    const struct ferryi_transform *transform);
+/* Transfers of pageable memory through a ring (staged.c), from where the run is, by its transform. Host pointers advance by host elements. */
+ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
+ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
 /* From the source device's memory through the ring, the target device's; `run->second` is the source device's lane. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
 
@@ -120,6 +127,12 @@ unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
 size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
 /* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
+
+/* What the caller ordered the run's lane after comes before what `later`, of another device, does next. */
+ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_lane *later);
+/* False when it was found that the device cannot copy from that place; the way there is then forgotten. */
+bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
+void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* The small ring of a place, and its lanes. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);

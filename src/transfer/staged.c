@@ -8,16 +8,18 @@ struct host_side {
 };
 
 static struct host_side
-upload_side(const struct ferryi_transform *transform)
+upload_side(const struct ferryi_run *run)
 {
+    const struct ferryi_transform *transform = run->transform;
     if (!transform)
         return (struct host_side){NULL, 1, 1};
     return (struct host_side){transform, transform->source_bytes, transform->target_bytes};
 }
 
 static struct host_side
-download_side(const struct ferryi_transform *transform)
+download_side(const struct ferryi_run *run)
 {
+    const struct ferryi_transform *transform = run->transform;
     if (!transform)
         return (struct host_side){NULL, 1, 1};
     return (struct host_side){transform, transform->target_bytes, transform->source_bytes};
@@ -62,11 +64,10 @@ end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
     struct ferryi_task *task = &chunk->task;
     ferryi_engine *engine = run->engine;
     ferryi_crew_finish(&engine->crew, task);
-    atomic_fetch_add_explicit(&engine->chunks, 1, memory_order_relaxed);
     if (task->by_helper)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     if (task->bytes > 0)
-        atomic_fetch_add_explicit(&engine->loop_bytes[task->loop], task->bytes, memory_order_relaxed);
+        ferryi_run_count_copied(run, task->loop, task->bytes);
 }
 
 static size_t
@@ -78,10 +79,9 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
 /* -- uploads --------------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                     const struct ferryi_transform *transform)
+ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
-    const struct host_side side = upload_side(transform);
+    const struct host_side side = upload_side(run);
     const size_t end = end_of(run, how);
     struct ferryi_ring *ring = how->ring;
     struct ferryi_chain filling = {0};
@@ -111,7 +111,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     }
     while (filling.count > 0) {
         struct ferryi_chunk *chunk = ferryi_chain_pop(&filling);
-        end_convey(run, chunk);
+        ferryi_crew_finish(&run->engine->crew, &chunk->task);
         ferryi_ring_give(ring, chunk);
     }
     return status;
@@ -230,6 +230,7 @@ land_on_host(struct flight *flight, struct ferryi_chunk *chunk)
     size_t bytes = chunk->bytes;
     end_convey(flight->run, chunk);
     ferryi_ring_give(flight->ring, chunk);
+    ferryi_run_count_chunk(flight->run);
     ferryi_run_arrived(flight->run, bytes);
     return FERRY_OK;
 }
@@ -257,13 +258,12 @@ download_at_once(struct flight *flight)
 }
 
 ferry_status
-ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source,
-                       const struct ferryi_transform *transform)
+ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
     static const struct landing landing = {touch_host, land_on_host};
     struct flight flight;
     flight_init(&flight, run, how);
-    flight.side = download_side(transform);
+    flight.side = download_side(run);
     flight.source = source;
     flight.target = target;
     ferry_status status = check_unit(how->ring, flight.side.device_unit);
@@ -287,9 +287,8 @@ land_on_peer(struct flight *flight, struct ferryi_chunk *chunk)
     return ferryi_run_send(flight->run, flight->ring, chunk, flight->target);
 }
 
-/* What the caller ordered the run's lane after must come before what `later`, of another device, does next. */
-static ferry_status
-order_after(struct ferryi_run *run, ferryi_lane *later)
+ferry_status
+ferryi_run_order(struct ferryi_run *run, ferryi_lane *later)
 {
     ferryi_lane *lane = run->lane;
     ferryi_device *device = lane->device;
@@ -302,7 +301,7 @@ order_after(struct ferryi_run *run, ferryi_lane *later)
         status = FERRYI_CALL(later->device, stream_wait, later->native, event);
     else if (status == FERRY_OK)
         status = FERRYI_CALL(device, event_synchronize, event);
-    ferryi_run_drop_event(run, device, event);
+    ferryi_pace_drop_event(run->engine->config.log, device, event);
     return status;
 }
 
@@ -310,7 +309,7 @@ ferry_status
 ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
     static const struct landing landing = {touch_peer, land_on_peer};
-    ferry_status status = order_after(run, run->second);
+    ferry_status status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
         return status;
     struct flight flight;

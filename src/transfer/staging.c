@@ -60,8 +60,8 @@ staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t b
 static ferry_status
 move(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
-    return run->direction == FERRY_DIRECTION_UPLOAD ? ferryi_staged_upload(run, how, target, source, NULL)
-                                                    : ferryi_staged_download(run, how, target, source, NULL);
+    return run->direction == FERRY_DIRECTION_UPLOAD ? ferryi_staged_upload(run, how, target, source)
+                                                    : ferryi_staged_download(run, how, target, source);
 }
 
 static size_t

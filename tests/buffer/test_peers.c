@@ -2,6 +2,10 @@
 /* Three devices, with and without peer access: a buffer is valid on any subset of places, and the way bytes take is the shortest. */
 #include "tests/buffer/support.h"
 
+#include <stdio.h>
+
+#include "tests/support/fault.h"
+
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
 /* Three devices of a kind; chunks are small, so that what is staged takes several. */
@@ -42,7 +46,7 @@ since(fixture *f, const ferry_transfer_stats *before)
 static const struct {
     const char *devices;
     bool without_peers;
-} worlds[] = {{"emulated:3", false}, {"emulated:3", true}, {"lazy:3", false}, {"lazy:3", true}};
+} worlds[] = {{"emulated:3", false}, {"emulated:3", true}, {"lazy:3", false}, {"lazy:3", true}, {"cuda:0,cuda:1,cuda:2", false}};
 
 static void
 for_each_world(void (*test)(fixture *f, bool without_peers))
@@ -180,6 +184,177 @@ test_a_buffer_is_valid_on_any_subset(void **state)
     for_each_world(check_subsets);
 }
 
+/* One transfer of so many pieces between two devices. */
+static void
+expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t pieces, bool staged)
+{
+    ferry_transfer_stats now = moved(f);
+    assert_int_equal(now.peer.copies - before->peer.copies, 1);
+    assert_int_equal(now.batch_submissions - before->batch_submissions, 1);
+    assert_int_equal(now.batch_pieces - before->batch_pieces, pieces);
+    assert_int_equal(now.peer_staged.copies - before->peer_staged.copies, staged);
+    assert_int_equal(now.peer_staged.bytes - before->peer_staged.bytes, staged ? now.peer.bytes - before->peer.bytes : 0);
+    assert_int_equal(f->trace.staged, staged);
+    assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
+}
+
+/* Submits at the place of the target and waits. */
+static ferry_status
+submit_at(fixture *f, ferry_batch *batch, int place)
+{
+    ferry_event *event = NULL;
+    ferry_status status = ferry_batch_submit_async(batch, stream_of(f, place), &event);
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(event);
+    ferry_event_destroy(&event);
+    return status;
+}
+
+/* "one level is one submission for each way between two places": far from one call for each range, or for each row. */
+static void
+check_submissions(fixture *f, bool without_peers)
+{
+    enum { RANGES = 500, STEP = 6 };
+    ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+    ferry_batch *batch;
+    write_counting(f, a, 1, 0, FERRY_REST, 1);
+    write_counting(f, b, 2, 0, FERRY_REST, 50000);
+    OK(ferry_batch_create(f->context, &batch));
+    for (size_t i = 0; i < RANGES; i++)
+        OK(ferry_batch_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES), 4));
+    for (int round = 0; round < 2; round++) { /* peer access is asked for in the first */
+        ferry_transfer_stats before = moved(f);
+        OK(submit_at(f, batch, 2));
+        expect_one_submission(f, &before, RANGES, without_peers);
+        uint64_t calls = moved(f).device_calls - before.device_calls;
+        assert_true(calls < (without_peers ? 40 : 20));
+    }
+    ferry_transfer_stats before = moved(f);
+    ferry_event *event;
+    OK(ferry_buffer_copy_2d_async(b, INT, 4, STEP, a, 4, STEP, 1, RANGES - 1, stream_of(f, 2), &event));
+    OK(ferry_event_synchronize(event));
+    ferry_event_destroy(&event);
+    expect_one_submission(f, &before, RANGES - 1, without_peers);
+    uint64_t calls = moved(f).device_calls - before.device_calls;
+    assert_true(calls < (without_peers ? 40 : 20));
+    for (int place = 0; place <= 2; place += 2) {
+        for (size_t i = 0; i < RANGES - 1; i++) {
+            expect_counting(f, b, place, STEP * i, 5, 1);
+            expect_counting(f, b, place, STEP * i + 5, 1, 50000);
+        }
+    }
+    ferry_batch_destroy(&batch);
+    ferry_buffer_destroy(&a);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_many_ranges_and_rows_are_one_submission(void **state)
+{
+    (void)state;
+    for_each_world(check_submissions);
+}
+
+/* Ranges of every length, larger than a chunk and side by side at one end or both, against plain arrays. */
+static void
+check_ranges(fixture *f, bool without_peers)
+{
+    static int32_t expected[COUNT], got[COUNT];
+    uint64_t seed = 5 + without_peers;
+    for (int round = 0; round < 12; round++) {
+        support_seed = seed;
+        ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+        ferry_batch *batch;
+        int from = 1 + (int)random_below(&seed, 3), to = from % 3 + 1;
+        size_t gap = random_below(&seed, 3), most = round % 3 ? 40 : 2500, source = 0;
+        write_counting(f, a, from, 0, FERRY_REST, 1);
+        write_counting(f, b, to, 0, FERRY_REST, 50000);
+        OK(ferry_batch_create(f->context, &batch));
+        for (int i = 0; i < COUNT; i++)
+            expected[i] = i + 50000;
+        for (size_t at = 0; at < COUNT;) {
+            size_t count = 1 + random_below(&seed, most);
+            count = ferryi_min_size(count, COUNT - at);
+            OK(ferry_batch_copy(batch, b, INT, at, a, source, count));
+            for (size_t i = 0; i < count; i++)
+                expected[at + i] = (int32_t)(source + i) + 1;
+            at += count + gap;
+            source += count;
+        }
+        OK(submit_at(f, batch, to));
+        assert_true(ferry_buffer_is_current(b, to));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        assert_memory_equal(got, expected, sizeof(got));
+        ferry_batch_destroy(&batch);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+    }
+    support_seed = 0;
+}
+
+static void
+test_ranges_of_every_length(void **state)
+{
+    (void)state;
+    for_each_world(check_ranges);
+}
+
+/* Every device call fails once: each element holds its old or its new value, the same at every place, and the next try succeeds. */
+static bool
+fail_call(fixture *f, uint64_t nth)
+{
+    static int32_t first[COUNT], again[COUNT];
+    ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+    ferry_batch *batch;
+    write_counting(f, a, 1, 0, FERRY_REST, 1);
+    write_counting(f, b, 2, 0, FERRY_REST, 50000);
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
+    OK(ferry_batch_create(f->context, &batch));
+    for (size_t i = 0; i < COUNT / 10; i++)
+        OK(ferry_batch_copy(batch, b, INT, 10 * i, a, 10 * i, 7));
+    fault_arm(nth);
+    ferry_status status = submit_at(f, batch, 2);
+    bool tripped = fault_tripped();
+    fault_disarm();
+    if (status != FERRY_OK)
+        assert_non_null(strstr(ferry_last_error(), "fault injected"));
+    OK(ferry_buffer_copy_to(b, INT, 0, first, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        assert_true((first[i] == i + 50000 && (status != FERRY_OK || i % 10 >= 7)) || (first[i] == i + 1 && i % 10 < 7));
+    for (int place = 2; place >= 0; place--) {
+        ferry_scope scope;
+        void *memory = open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope);
+        place_read(f, place, again, memory, sizeof(again));
+        OK(ferry_scope_close(&scope));
+        assert_memory_equal(again, first, sizeof(again));
+    }
+    OK(submit_at(f, batch, 2));
+    expect_counting(f, b, 0, 0, 7, 1);
+    ferry_batch_destroy(&batch);
+    ferry_buffer_destroy(&a);
+    ferry_buffer_destroy(&b);
+    for (int place = 1; place <= 2; place++)
+        OK(ferryi_device_synchronize(device_of(f, place)));
+    return tripped;
+}
+
+static void
+test_whatever_call_fails(void **state)
+{
+    (void)state;
+    for (int without = 0; without < 2; without++) {
+        fixture f;
+        fixture_open(&f, &(ferry_context_options){.devices = "fault:2", .emulated_without_peers = without, .staging_chunk_bytes = 4096,
+                                                  .staging_chunk_count = 2});
+        uint64_t nth = 1;
+        while (fail_call(&f, nth))
+            nth++;
+        assert_true(nth > 5);
+        f.errors = 0; /* events that could not be given back are told */
+        fixture_close(&f);
+    }
+}
+
 /* Buffer to buffer across devices: single, batched, and as rows. */
 static void
 check_copies(fixture *f, bool without_peers)
@@ -200,12 +375,13 @@ check_copies(fixture *f, bool without_peers)
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
-        assert_int_equal(f->trace.staged, without_peers);
+        expect_one_submission(f, &before, 10, without_peers);
         before = moved(f);
         OK(ferry_buffer_copy_2d_async(b, INT, 1000, 100, a, 1000, 100, 60, 10, stream_of(f, to), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
+        expect_one_submission(f, &before, 10, without_peers);
         assert_true(ferry_buffer_is_current(b, to));
         OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
         for (int i = 0; i < COUNT; i++)
@@ -231,6 +407,9 @@ main(void)
         cmocka_unit_test(test_the_source_is_the_nearest),
         cmocka_unit_test(test_a_buffer_is_valid_on_any_subset),
         cmocka_unit_test(test_copies_across_devices),
+        cmocka_unit_test(test_many_ranges_and_rows_are_one_submission),
+        cmocka_unit_test(test_ranges_of_every_length),
+        cmocka_unit_test(test_whatever_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,33 @@ SAME_FIELD(struct ferryi_cu_copy_2d, target_pitch, CUDA_MEMCPY2D, dstPitch);
 SAME_FIELD(struct ferryi_cu_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
 SAME_FIELD(struct ferryi_cu_copy_2d, height, CUDA_MEMCPY2D, Height);
 
+SAME_SIZE(struct ferryi_cu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_x_bytes, CUDA_MEMCPY3D_PEER, srcXInBytes);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_y, CUDA_MEMCPY3D_PEER, srcY);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_z, CUDA_MEMCPY3D_PEER, srcZ);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_level, CUDA_MEMCPY3D_PEER, srcLOD);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_type, CUDA_MEMCPY3D_PEER, srcMemoryType);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_host, CUDA_MEMCPY3D_PEER, srcHost);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_device, CUDA_MEMCPY3D_PEER, srcDevice);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_array, CUDA_MEMCPY3D_PEER, srcArray);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_context, CUDA_MEMCPY3D_PEER, srcContext);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_pitch, CUDA_MEMCPY3D_PEER, srcPitch);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_height, CUDA_MEMCPY3D_PEER, srcHeight);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_x_bytes, CUDA_MEMCPY3D_PEER, dstXInBytes);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_y, CUDA_MEMCPY3D_PEER, dstY);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_z, CUDA_MEMCPY3D_PEER, dstZ);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_level, CUDA_MEMCPY3D_PEER, dstLOD);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_type, CUDA_MEMCPY3D_PEER, dstMemoryType);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_host, CUDA_MEMCPY3D_PEER, dstHost);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_device, CUDA_MEMCPY3D_PEER, dstDevice);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_array, CUDA_MEMCPY3D_PEER, dstArray);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_context, CUDA_MEMCPY3D_PEER, dstContext);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_pitch, CUDA_MEMCPY3D_PEER, dstPitch);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_height, CUDA_MEMCPY3D_PEER, dstHeight);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, width_bytes, CUDA_MEMCPY3D_PEER, WidthInBytes);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, height, CUDA_MEMCPY3D_PEER, Height);
+SAME_FIELD(struct ferryi_cu_copy_3d_peer, depth, CUDA_MEMCPY3D_PEER, Depth);
+
 SAME_SIZE(struct ferryi_cu_allocation, CUmemAllocationProp);
 SAME_FIELD(struct ferryi_cu_allocation, type, CUmemAllocationProp, type);
 SAME_FIELD(struct ferryi_cu_allocation, handle_types, CUmemAllocationProp, requestedHandleTypes);
@@ -112,6 +139,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thr
 #define ferryi_cu_location           CUmemLocation_st
 #define ferryi_cu_copy_attributes    CUmemcpyAttributes_st
 #define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
+#define ferryi_cu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
 #define ferryi_cu_allocation         CUmemAllocationProp_st
 #define ferryi_cu_access             CUmemAccessDesc_st
 

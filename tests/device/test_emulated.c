@@ -127,20 +127,20 @@ test_every_part_of_a_copy_is_checked(void **state)
     void *stream = device->default_stream;
     char *memory = take(device, FERRY_MEMORY_DEVICE, 1000), *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
     memset(pinned, 1, 1000);
-    struct ferryi_copy_2d rows = {memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_UPLOAD};
+    struct ferryi_copy_2d rows = {memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
     assert_int_equal(FERRYI_CALL(device, copy_2d, &rows, stream), FERRY_OK);
     rows.rows = 11;
     REFUSES(device, copy_2d, &rows, stream);
-    rows = (struct ferryi_copy_2d){memory, pinned, 9, 100, 10, 10, FERRY_DIRECTION_UPLOAD};
+    rows = (struct ferryi_copy_2d){memory, pinned, 9, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
     REFUSES(device, copy_2d, &rows, stream);
-    rows = (struct ferryi_copy_2d){memory, pinned, SIZE_MAX / 4, 100, 10, 10, FERRY_DIRECTION_UPLOAD};
+    rows = (struct ferryi_copy_2d){memory, pinned, SIZE_MAX / 4, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
     REFUSES(device, copy_2d, &rows, stream);
-    rows = (struct ferryi_copy_2d){memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_HOST};
+    rows = (struct ferryi_copy_2d){memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_HOST, NULL};
     REFUSES(device, copy_2d, &rows, stream);
     /* A batch with one bad copy does none of them. */
     assert_int_equal(FERRYI_CALL(device, fill, memory, 0x22, 1, 1000, stream), FERRY_OK);
-    struct ferryi_copy batch[] = {{memory, pinned, 10, FERRY_DIRECTION_UPLOAD},
-                                  {memory + 995, pinned, 10, FERRY_DIRECTION_UPLOAD}};
+    struct ferryi_copy batch[] = {{memory, pinned, 10, FERRY_DIRECTION_UPLOAD, NULL},
+                                  {memory + 995, pinned, 10, FERRY_DIRECTION_UPLOAD, NULL}};
     REFUSES(device, copy_batch, batch, 2, stream);
     assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
     assert_int_equal(memory[0], 0x22);

@@ -172,6 +172,19 @@ bool end_call(struct player *p, const struct target *target, ferry_status status
 void must(struct player *p, ferry_status status, const char *call);
 #define MUST(p, call) must((p), (call), #call)
 
+/* Every fourth call that takes options runs in chunks, every eighth is stopped in the middle. */
+struct chunked {
+    ferry_transfer_options options;
+    unsigned left;
+    bool used, stops;
+};
+
+void choose_chunks(struct player *p, struct chunked *chunked);
+/* The argument in C, with a comma before it; nothing where none is used. */
+void chunk_words(const struct chunked *chunked, char *text, size_t bytes);
+/* As end_call() by chunks. A call that was stopped has done some of its chunks; which ones its buffer knows. */
+void end_chunks(struct player *p, const struct target *target, const struct chunked *chunked, ferry_status status);
+
 void set_counting(int32_t *target, size_t count, int32_t first);
 void set_constant(int32_t *target, size_t count, int32_t value);
 /* So many values that no other step uses. */

@@ -16,14 +16,7 @@ stop_after_one(size_t done, size_t total, void *user)
     return (*left)-- > 0;
 }
 
-/* Every fourth call runs in chunks, every eighth is stopped in the middle. */
-struct chunked {
-    ferry_transfer_options options;
-    unsigned left;
-    bool used, stops;
-};
-
-static void
+void
 choose_chunks(struct player *p, struct chunked *c)
 {
     unsigned how = flags_of(p) & 7;
@@ -31,8 +24,7 @@ choose_chunks(struct player *p, struct chunked *c)
     c->options = (ferry_transfer_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
 }
 
-/* A call that was stopped has done some of its chunks; which ones its buffer knows. */
-static void
+void
 end_chunks(struct player *p, const struct target *t, const struct chunked *c, ferry_status status)
 {
     if (!(c->stops && status == FERRY_ERROR_CANCELLED)) {
@@ -51,7 +43,7 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     say_outcome(p, t);
 }
 
-static void
+void
 chunk_words(const struct chunked *c, char *text, size_t bytes)
 {
     text[0] = '\0';
@@ -139,16 +131,22 @@ step_convert_from(struct player *p)
 {
     struct target t = choose(p);
     ferry_convert_policy policy = (ferry_convert_policy)(1 + flags_of(p) % 3);
-    ferry_conversion c = conversion(DOUBLE, INT);
+    ferry_conversion numbers = conversion(DOUBLE, INT);
+    struct chunked c;
+    char words[32];
     int32_t first = fresh(p, t.count);
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     set_counting(&t.subject->next[t.begin], t.count, first);
     for (size_t i = 0; i < t.count; i++)
         p->doubles[i] = first + (int32_t)i;
-    say(p, "TRY(ferry_buffer_copy_from_converted(%s, &to_int, %zu, doubles(%zu, %d), %zu, (ferry_convert_policy)%d));", t.name,
-        t.offset, t.count, (int)first, t.count, (int)policy);
-    ferry_status status = ferry_buffer_copy_from_converted(t.handle, &c, t.offset, p->doubles, t.count, policy);
-    end_call(p, &t, status, BY_CHUNKS);
+    say(p, "TRY(ferry_buffer_copy_from_converted%s(%s, &to_int, %zu, doubles(%zu, %d), %zu, (ferry_convert_policy)%d%s));",
+        c.used ? "_with" : "", t.name, t.offset, t.count, (int)first, t.count, (int)policy, words);
+    ferry_status status =
+        c.used ? ferry_buffer_copy_from_converted_with(t.handle, &numbers, t.offset, p->doubles, t.count, policy, &c.options)
+               : ferry_buffer_copy_from_converted(t.handle, &numbers, t.offset, p->doubles, t.count, policy);
+    end_chunks(p, &t, &c, status);
 }
 
 static void
@@ -172,7 +170,11 @@ step_convert(struct player *p)
 {
     struct target to = choose(p), from = choose_second(p, &to);
     ferry_conversion there = conversion(INT, DOUBLE), back = conversion(DOUBLE, INT);
+    struct chunked c;
+    char words[32];
     ferry_buffer *between;
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
     say(p, "OK(ferry_buffer_create(f.context, DOUBLE, %zu, NULL, &between));", to.count);
     MUST(p, ferry_buffer_create(p->world->f.context, DOUBLE, to.count, NULL, &between));
     begin_call(p, &from);
@@ -182,10 +184,11 @@ step_convert(struct player *p)
     if (end_call(p, &from, status, 0)) {
         begin_call(p, &to);
         memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-        say(p, "if (status == FERRY_OK) TRY(ferry_buffer_convert(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE));", to.name,
-            to.offset, to.count);
-        status = ferry_buffer_convert(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE);
-        end_call(p, &to, status, BY_CHUNKS);
+        say(p, "if (status == FERRY_OK) TRY(ferry_buffer_convert%s(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE%s));",
+            c.used ? "_with" : "", to.name, to.offset, to.count, words);
+        status = c.used ? ferry_buffer_convert_with(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE, &c.options)
+                        : ferry_buffer_convert(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE);
+        end_chunks(p, &to, &c, status);
     }
     say(p, "ferry_buffer_destroy(&between);");
     ferry_buffer_destroy(&between);
@@ -368,8 +371,12 @@ step_batch(struct player *p)
     size_t half = to.count / 2;
     int32_t first = fresh(p, half), *next = to.subject->next;
     ferry_batch *batch;
+    struct chunked c;
+    char words[32];
     if (overlap(&to, &from))
         return;
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
     say(p, "OK(ferry_batch_create(f.context, &batch));");
     MUST(p, ferry_batch_create(p->world->f.context, &batch));
     set_counting(p->values, half, first);
@@ -379,9 +386,10 @@ step_batch(struct player *p)
     set_counting(p->values, half, first);
     set_counting(&next[to.begin], half, first);
     memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
-    say(p, "TRY(ferry_batch_submit(batch));");
-    ferry_status status = ferry_batch_submit(batch);
-    if (end_call(p, &to, status, BY_CHUNKS)) {
+    say(p, "TRY(ferry_batch_submit%s(batch%s));", c.used ? "_with" : "", words);
+    ferry_status status = c.used ? ferry_batch_submit_with(batch, &c.options) : ferry_batch_submit(batch);
+    end_chunks(p, &to, &c, status);
+    if (status == FERRY_OK) {
         say_want(p, "values", &to);
         expect_range(p, &to, got);
     }
@@ -397,24 +405,30 @@ step_rows(struct player *p)
     size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + flags_of(p) / 8 % 4), height = to.count / pitch;
     int32_t first = fresh(p, to.count), *next = to.subject->next;
     ferry_status status;
+    struct chunked c;
+    char words[32];
     if (overlap(&to, &from))
         return;
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
     begin_call(p, &to);
     if (flags_of(p) & 32) {
         set_counting(p->values, to.count, first);
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
-        say(p, "TRY(ferry_buffer_copy_from_2d(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu));", to.name, to.offset, pitch, to.count,
-            (int)first, pitch, width, height);
-        status = ferry_buffer_copy_from_2d(to.handle, INT, to.offset, pitch, p->values, pitch, width, height);
+        say(p, "TRY(ferry_buffer_copy_from_2d%s(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu%s));", c.used ? "_with" : "", to.name,
+            to.offset, pitch, to.count, (int)first, pitch, width, height, words);
+        status = c.used ? ferry_buffer_copy_from_2d_with(to.handle, INT, to.offset, pitch, p->values, pitch, width, height, &c.options)
+                        : ferry_buffer_copy_from_2d(to.handle, INT, to.offset, pitch, p->values, pitch, width, height);
     } else {
         for (size_t row = 0; row < height; row++)
             memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
-        say(p, "TRY(ferry_buffer_copy_2d(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu));", to.name, to.offset, pitch, from.name, from.offset,
-            pitch, width, height);
-        status = ferry_buffer_copy_2d(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height);
+        say(p, "TRY(ferry_buffer_copy_2d%s(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu%s));", c.used ? "_with" : "", to.name, to.offset, pitch,
+            from.name, from.offset, pitch, width, height, words);
+        status = c.used ? ferry_buffer_copy_2d_with(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, &c.options)
+                        : ferry_buffer_copy_2d(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height);
     }
-    end_call(p, &to, status, BY_CHUNKS);
+    end_chunks(p, &to, &c, status);
 }
 
 const struct step copy_steps[] = {

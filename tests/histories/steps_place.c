@@ -7,10 +7,18 @@ step_sync_to(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
+    struct chunked c;
+    char words[32];
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t.name, t.offset, t.count, place);
-    ferry_status status = ferry_buffer_sync_to(t.handle, t.offset, t.count, place);
-    end_call(p, &t, status, 0);
+    say(p, "TRY(ferry_buffer_sync_to%s(%s, %zu, %zu, %d%s));", c.used ? "_with" : "", t.name, t.offset, t.count, place, words);
+    ferry_status status = c.used ? ferry_buffer_sync_to_with(t.handle, t.offset, t.count, place, &c.options)
+                                 : ferry_buffer_sync_to(t.handle, t.offset, t.count, place);
+    if (status == FERRY_ERROR_CANCELLED)
+        end_chunks(p, &t, &c, status);
+    else
+        end_call(p, &t, status, 0);
     if (status == FERRY_OK && !t.subject->shared && !ferry_buffer_is_current(t.handle, place) && t.handle == t.subject->handle &&
         t.count == t.subject->count)
         went_wrong(p, "synchronized and not current at %d", place);

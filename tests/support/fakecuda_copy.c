@@ -12,6 +12,7 @@ struct copy {
     char *staged; /* the source as it was at the call; freed with the work */
     bool wait;    /* the call returns only when the bytes have arrived */
     bool fault;   /* a pointer that is nobody's: the device faults when it gets there */
+    bool peers;   /* may touch memory of contexts that its own has access to */
 };
 
 static fake_result
@@ -45,7 +46,7 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     if (!block)
         copy->fault = true;
     else if (fake_is_of_device(block) && block->context != context)
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return copy->peers && (context->peers & (1u << block->context->device)) ? block->context->error : FERRYI_CUDA_ERROR_INVALID_VALUE;
     return FERRYI_CUDA_SUCCESS;
 }
 
@@ -147,6 +148,14 @@ cuMemcpyDtoDAsync_v2(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t 
     return fake_end(queue_copy(context, &copy, false, false, stream));
 }
 
+static fake_result
+check_contexts(const fake_context *target, const fake_context *source)
+{
+    if (!target || !source || !target->retained || !source->retained)
+        return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+    return source->error; /* of another context than the current one, which lives on */
+}
+
 ferryi_cu_result
 cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,
                   ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream)
@@ -156,10 +165,8 @@ cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, fe
     struct fake_queue *queue;
     FAKE_BEGIN(cuMemcpyPeerAsync, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (!target_context || !source_context || !target_context->retained || !source_context->retained)
-        result = FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    else if (source_context->error) /* of another context than the current one, which lives on */
-        result = source_context->error;
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_contexts(target_context, source_context);
     if (result == FERRYI_CUDA_SUCCESS)
         result = check_device_side(target_context, &copy, copy.target, bytes);
     if (result == FERRYI_CUDA_SUCCESS)
@@ -190,6 +197,40 @@ cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream
         (host_source && host_target) || copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
+}
+
+ferryi_cu_result
+cuMemcpy3DPeerAsync(const struct ferryi_cu_copy_3d_peer *rows, ferryi_cu_stream stream)
+{
+    fake_context *context = NULL;
+    struct fake_queue *queue;
+    struct copy copy = {
+        .source = (const char *)(uintptr_t)rows->source_device,
+        .target = (char *)(uintptr_t)rows->target_device,
+        .source_pitch = rows->source_pitch,
+        .target_pitch = rows->target_pitch,
+        .row_bytes = rows->width_bytes,
+        .rows = rows->height,
+    };
+    FAKE_BEGIN(cuMemcpy3DPeerAsync, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS &&
+        (rows->source_x_bytes || rows->source_y || rows->source_z || rows->source_level || rows->target_x_bytes || rows->target_y ||
+         rows->target_z || rows->target_level || rows->depth != 1 || rows->source_type != FERRYI_CU_MEMORYTYPE_DEVICE ||
+         rows->target_type != FERRYI_CU_MEMORYTYPE_DEVICE || copy.rows == 0 || copy.source_pitch < copy.row_bytes ||
+         copy.target_pitch < copy.row_bytes || rows->source_height < copy.rows || rows->target_height < copy.rows))
+        result = FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_contexts(rows->target_context, rows->source_context);
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_device_side(rows->target_context, &copy, copy.target, extent(copy.target_pitch, copy.row_bytes, copy.rows));
+    if (result == FERRYI_CUDA_SUCCESS)
+        result = check_device_side(rows->source_context, &copy, copy.source, extent(copy.source_pitch, copy.row_bytes, copy.rows));
+    struct copy *payload = result == FERRYI_CUDA_SUCCESS ? malloc(sizeof(*payload)) : NULL;
+    if (!payload)
+        return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    *payload = copy;
+    return fake_end(fake_enqueue(queue, run_copy, NULL, payload, NULL));
 }
 
 /* -- batches -- */
@@ -246,6 +287,7 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferry
     for (; batch->count < count && result == FERRYI_CUDA_SUCCESS; batch->count++) {
         struct copy *copy = &batch->copies[batch->count];
         *copy = plain(targets[batch->count], sources[batch->count], bytes[batch->count]);
+        copy->peers = true;
         bool host_source = is_host(copy->source, copy->row_bytes), host_target = is_host(copy->target, copy->row_bytes);
         if (bytes[batch->count] == 0)
             result = FERRYI_CUDA_ERROR_INVALID_VALUE;

@@ -100,8 +100,6 @@ PASS(event_synchronize, (ferryi_device *device, void *event), event)
 PASS(copy_upload, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
 PASS(copy_download, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
 PASS(copy_device, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
-PASS(copy_2d, (ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream), copy, stream)
-PASS(copy_batch, (ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream), copies, count, stream)
 PASS(fill, (ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream),
      target, pattern, pattern_bytes, count, stream)
 GIVE(code_load, (ferryi_device *device, const void *image, size_t bytes, void **out_module), image, bytes, out_module)
@@ -130,6 +128,33 @@ static ferryi_device *
 unwrap(ferryi_device *device)
 {
     return device && device->kind == fault_kind.name ? inner(device) : device;
+}
+
+static ferry_status
+fault_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
+{
+    struct ferryi_copy_2d inside = *copy;
+    inside.source_device = unwrap(copy->source_device);
+    ferry_status status = count_call("copy_2d");
+    return status == FERRY_OK ? inner(device)->ops->copy_2d(inner(device), &inside, stream) : status;
+}
+
+static ferry_status
+fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+{
+    ferry_status status = count_call("copy_batch");
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_copy *inside = malloc((count + 1) * sizeof(*inside));
+    if (!inside)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy_batch: no memory for %zu copies", count);
+    for (size_t i = 0; i < count; i++) {
+        inside[i] = copies[i];
+        inside[i].source_device = unwrap(copies[i].source_device);
+    }
+    status = inner(device)->ops->copy_batch(inner(device), inside, count, stream);
+    free(inside);
+    return status;
 }
 
 static ferry_status

@@ -336,8 +336,8 @@ use_memory(ferryi_device *device, ferryi_device *peer, struct surroundings befor
     SLOT(copy_download, pinned, target, KIBIBYTE, stream);
     SLOT(copy_device, managed, target, KIBIBYTE, stream);
     SLOT(copy_peer, target, peer, source, KIBIBYTE, stream);
-    SLOT(copy_2d, &(struct ferryi_copy_2d){target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD}, stream);
-    SLOT(copy_batch, &(struct ferryi_copy){target, host, 64, FERRY_DIRECTION_UPLOAD}, 1, stream);
+    SLOT(copy_2d, &(struct ferryi_copy_2d){target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD, NULL}, stream);
+    SLOT(copy_batch, &(struct ferryi_copy){target, host, 64, FERRY_DIRECTION_UPLOAD, NULL}, 1, stream);
     SLOT(prefetch, managed, KIBIBYTE, NULL, stream);
     SLOT(advise, managed, KIBIBYTE, FERRY_ADVISE_READ_MOSTLY, device);
     SLOT(host_call, stream, do_nothing, NULL);

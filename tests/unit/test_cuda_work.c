@@ -71,12 +71,12 @@ check_batch(int build, const char *call, uint64_t expected_calls, void *stream_w
     for (int i = 0; i < BATCH; i++) {
         pinned[i] = i + 1;
         /* One of no bytes in the middle. */
-        copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int), FERRY_DIRECTION_UPLOAD};
+        copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int), FERRY_DIRECTION_UPLOAD, NULL};
     }
     uint64_t calls = here->fakecuda_calls_of(call);
     OK(device->ops->copy_batch(device, copies, BATCH + 1, stream));
     assert_int_equal(here->fakecuda_calls_of(call) - calls, expected_calls);
-    OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD},
+    OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD, NULL},
                             stream));
     OK(device->ops->stream_synchronize(device, stream));
     assert_memory_equal(pinned, back, BATCH * sizeof(int));
@@ -147,6 +147,21 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(pinned[63], 0x5a);
     /* Memory of the wrong device is refused before anything moves. */
     assert_int_equal(device->ops->copy_device(device, target, source, 64, stream), FERRY_ERROR_DEVICE);
+    /* Ranges and rows are one call each. */
+    const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer}, {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
+    const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
+    uint64_t batches = fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), rectangles = fake->fakecuda_calls_of("cuMemcpy3DPeerAsync");
+    uint64_t singles = fake->fakecuda_calls_of("cuMemcpyPeerAsync");
+    OK(device->ops->copy_batch(device, ranges, 2, stream));
+    OK(device->ops->copy_2d(device, &rows, stream));
+    assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
+    assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
+    assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
+    /* The legacy stream takes no batch. */
+    OK(device->ops->copy_batch(device, ranges, 2, (void *)1));
+    assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles + 2);
+    OK(device->ops->stream_synchronize(device, (void *)1));
+    OK(device->ops->stream_synchronize(device, stream));
     OK(device->ops->stream_destroy(device, stream));
     OK(peer->ops->stream_destroy(peer, peer_stream));
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));

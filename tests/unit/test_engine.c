@@ -107,7 +107,7 @@ finish(struct bench *b, int place)
 
 static ferry_status
 copy(struct bench *b, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-     const struct ferryi_transfer_job *job)
+     struct ferryi_transfer_job *job)
 {
     return ferryi_engine_copy(b->engine, target, source, bytes, lane_for(b, target.place, source.place), job);
 }
@@ -533,7 +533,7 @@ test_repeating_elements_need_one_call(void **state)
 /* -- progress and cancelling ----------------------------------------------------------------------- */
 
 struct watch {
-    size_t calls, stop_at, last, total, part_last;
+    size_t calls, stop_at, last, total;
     bool backwards;
 };
 
@@ -545,14 +545,6 @@ keep_going(size_t done, size_t total, void *user)
     w->last = done;
     w->total = total;
     return ++w->calls != w->stop_at;
-}
-
-static void
-part_done(size_t bytes, void *user)
-{
-    struct watch *w = user;
-    w->backwards |= bytes <= w->part_last;
-    w->part_last = bytes;
 }
 
 enum way { UP, DOWN, UP_PINNED, DOWN_PINNED, INSIDE, PEER, PEER_STAGED, HOST, FILL4, FILL3, WAYS };
@@ -617,7 +609,7 @@ trip_close(struct trip *t)
 }
 
 static ferry_status
-trip_go(struct trip *t, const struct ferryi_transfer_job *job)
+trip_go(struct trip *t, struct ferryi_transfer_job *job)
 {
     bool fill = t->way == FILL4 || t->way == FILL3;
     struct ferryi_memory target = at(t->to_place, t->to), source = at(t->from_place, t->from);
@@ -655,12 +647,12 @@ test_progress_is_monotonic_and_ends_at_the_total(void **state)
         trip_open(&t, way, 30012);
         struct watch w = {0};
         ferry_transfer_options options = {.chunk_bytes = 6000, .keep_going = keep_going, .user = &w};
-        struct ferryi_transfer_job job = {.options = &options, .part_done = part_done, .user = &w};
+        struct ferryi_transfer_job job = {.options = &options};
         assert_int_equal(trip_go(&t, &job), FERRY_OK);
         assert_false(w.backwards);
         assert_int_equal(w.last, t.bytes);
         assert_int_equal(w.total, t.bytes);
-        assert_int_equal(w.part_last, t.bytes);
+        assert_int_equal(job.done, t.bytes);
         assert_in_range(w.calls, 4, 9);
         trip_finish(&t);
         assert_prefix(&t, t.bytes);
@@ -678,18 +670,18 @@ test_cancel_at_each_chunk(void **state)
             trip_open(&t, way, 30012);
             struct watch w = {.stop_at = stop};
             ferry_transfer_options options = {.chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
-            struct ferryi_transfer_job job = {.options = &options, .part_done = part_done, .user = &w};
+            struct ferryi_transfer_job job = {.options = &options};
             ferry_status status = trip_go(&t, &job);
-            bool all = w.part_last == t.bytes;
+            bool all = job.done == t.bytes;
             assert_int_equal(status, all ? FERRY_OK : FERRY_ERROR_CANCELLED);
             if (!all) {
                 char text[64];
-                snprintf(text, sizeof(text), "%zu of %zu bytes arrived", w.part_last, t.bytes);
+                snprintf(text, sizeof(text), "%zu of %zu bytes arrived", job.done, t.bytes);
                 assert_non_null(strstr(ferry_last_error(), text));
             }
             trip_finish(&t);
-            assert_prefix(&t, w.part_last);
-            assert_int_equal(t.b.trace.bytes, w.part_last);
+            assert_prefix(&t, job.done);
+            assert_int_equal(t.b.trace.bytes, job.done);
             /* Usable afterwards. */
             memset(t.to, 0xCC, t.bytes);
             assert_int_equal(trip_go(&t, NULL), FERRY_OK);
@@ -710,7 +702,7 @@ test_a_flag_cancels_too(void **state)
         struct trip t;
         trip_open(&t, way, 30012);
         atomic_bool flag = true;
-        struct ferryi_transfer_job job = {.cancelled = &flag, .done_before = 100, .total = 40000};
+        struct ferryi_transfer_job job = {.cancelled = &flag, .done = 100, .total = 40000};
         assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
         assert_non_null(strstr(ferry_last_error(), "100 of 40000 bytes arrived"));
         trip_finish(&t);
@@ -729,16 +721,24 @@ test_progress_over_several_transfers(void **state)
     (void)state;
     struct trip t;
     trip_open(&t, UP, 10000);
-    struct watch w = {.stop_at = 3};
-    ferry_transfer_options options = {.keep_going = keep_going, .user = &w};
-    struct ferryi_transfer_job job = {.options = &options, .total = 20000};
-    assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
-    assert_int_equal(w.last, 10000);
-    assert_int_equal(w.total, 20000);
-    assert_non_null(strstr(ferry_last_error(), "10000 of 20000 bytes arrived"));
-    job.done_before = 10000;
+    struct watch w = {.stop_at = 4};
+    ferry_transfer_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
+    struct ferryi_transfer_job job = {.options = &options, .total = 30000};
+    /* What is over at the end of one counts with the next: 3500 and 7000, then 13500 and 17000. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
-    assert_int_equal(w.last, 20000);
+    assert_int_equal(w.calls, 2);
+    assert_int_equal(w.last, 7000);
+    assert_int_equal(w.total, 30000);
+    assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
+    assert_int_equal(w.last, job.done);
+    assert_int_equal(job.done, 17000);
+    char text[64];
+    snprintf(text, sizeof(text), "%zu of 30000 bytes arrived", job.done);
+    assert_non_null(strstr(ferry_last_error(), text));
+    job.done = 20000;
+    assert_int_equal(trip_go(&t, &job), FERRY_OK);
+    assert_int_equal(w.last, 30000);
+    assert_false(w.backwards);
     trip_close(&t);
 }
 
@@ -790,8 +790,7 @@ fail_each_call(enum way way, int place)
     for (int nth = 0;; nth++) {
         struct trip t;
         trip_open(&t, way, 30012);
-        struct watch w = {0};
-        struct ferryi_transfer_job job = {.part_done = part_done, .user = &w};
+        struct ferryi_transfer_job job = {0};
         rig *device = t.b.devices[place];
         rig_fail(device, nth);
         ferry_status status = trip_go(&t, &job);
@@ -803,16 +802,16 @@ fail_each_call(enum way way, int place)
             assert_int_equal(status, FERRY_ERROR_DEVICE);
             assert_non_null(strstr(ferry_last_error(), "told to fail"));
             /* What was told has arrived, with nobody waiting for it. */
-            assert_memory_equal(t.to, t.expected, w.part_last);
+            assert_memory_equal(t.to, t.expected, job.done);
             char text[64];
-            snprintf(text, sizeof(text), "%zu of which arrived", w.part_last);
-            if (w.part_last > 0)
+            snprintf(text, sizeof(text), "%zu of which arrived", job.done);
+            if (job.done > 0)
                 assert_non_null(strstr(ferry_last_error(), text));
         } else {
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
         }
-        assert_int_equal(t.b.trace.bytes, w.part_last);
+        assert_int_equal(t.b.trace.bytes, job.done);
         memset(t.to, 0xCC, t.bytes);
         assert_int_equal(trip_go(&t, NULL), FERRY_OK);
         trip_finish(&t);
@@ -883,14 +882,13 @@ test_elements_are_transformed_on_the_way(void **state)
     float *down = (float *)device_memory(&b, 1, count * 4);
     for (size_t i = 0; i < count; i++)
         from[i] = down[i] = (float)i;
-    struct watch w = {0};
-    struct ferryi_transfer_job job = {.part_done = part_done, .user = &w};
+    struct ferryi_transfer_job job = {0};
     assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count, &transform, lane_for(&b, 1, 0),
                                                     &job), FERRY_OK);
     finish(&b, 1);
     for (size_t i = 0; i < count; i++)
         assert_true(up[i] == (double)i + 3);
-    assert_int_equal(w.part_last, count * 8);
+    assert_int_equal(job.done, count * 8);
     assert_int_equal(stats(&b).upload.bytes, count * 8);
     assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count, &transform,
                                                     lane_for(&b, 0, 1), NULL), FERRY_OK);

@@ -72,14 +72,14 @@ device_free(struct rig *r, char *memory)
 }
 
 static ferry_status
-upload(struct rig *r, char *device, const char *host, size_t bytes, const struct ferryi_transfer_job *job)
+upload(struct rig *r, char *device, const char *host, size_t bytes, struct ferryi_transfer_job *job)
 {
     struct ferryi_memory to = {.place = 1, .pointer = device}, from = {.place = 0, .pointer = (void *)(uintptr_t)host};
     return ferryi_engine_copy(r->engine, to, from, bytes, r->in, job);
 }
 
 static ferry_status
-download(struct rig *r, char *host, const char *device, size_t bytes, const struct ferryi_transfer_job *job)
+download(struct rig *r, char *host, const char *device, size_t bytes, struct ferryi_transfer_job *job)
 {
     struct ferryi_memory to = {.place = 0, .pointer = host}, from = {.place = 1, .pointer = (void *)(uintptr_t)device};
     assert_int_equal(ferryi_device_synchronize(r->heads[1]), FERRY_OK);
@@ -235,6 +235,7 @@ test_progress_and_cancel_with_helpers(void **state)
 
         assert_int_equal(upload(&r, device, source, bytes, NULL), FERRY_OK);
         options.user = &down;
+        job = (struct ferryi_transfer_job){.options = &options};
         memset(back, 0, bytes);
         status = download(&r, back, device, bytes, &job);
         assert_false(down.wrong);
@@ -277,10 +278,11 @@ watched_trips(void *opaque)
 {
     struct nest *n = opaque;
     ferry_transfer_options options = {.keep_going = copy_inside, .user = n};
-    struct ferryi_transfer_job job = {.options = &options};
     char *memory = malloc(n->bytes);
-    for (int i = 0; i < 3 && n->ok && memory; i++)
+    for (int i = 0; i < 3 && n->ok && memory; i++) {
+        struct ferryi_transfer_job job = {.options = &options, .total = 2 * n->bytes};
         n->ok = upload(n->r, n->device, memory, n->bytes, &job) == FERRY_OK && download(n->r, memory, n->device, n->bytes, &job) == FERRY_OK;
+    }
     free(memory);
 }
 

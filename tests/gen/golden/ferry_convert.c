@@ -66,10 +66,24 @@ ferry_float_copy_from_double(ferry_float_buffer buffer, size_t offset, const dou
 }
 
 ferry_status
+ferry_float_copy_from_double_with(ferry_float_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &double_to_float_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_double_copy_to_float(ferry_double_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &double_to_float_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_double_copy_to_float_with(ferry_double_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &double_to_float_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -78,6 +92,14 @@ ferry_float_convert_from_double(ferry_float_buffer target, size_t target_offset,
 {
     return ferry_buffer_convert(target.raw, &double_to_float_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_float_convert_from_double_with(ferry_float_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &double_to_float_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* -- double to byte -- */
@@ -99,10 +121,24 @@ ferry_byte_copy_from_double(ferry_byte_buffer buffer, size_t offset, const doubl
 }
 
 ferry_status
+ferry_byte_copy_from_double_with(ferry_byte_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &double_to_byte_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_double_copy_to_byte(ferry_double_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &double_to_byte_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_double_copy_to_byte_with(ferry_double_buffer buffer, size_t offset, uint8_t *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &double_to_byte_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -111,6 +147,14 @@ ferry_byte_convert_from_double(ferry_byte_buffer target, size_t target_offset, f
 {
     return ferry_buffer_convert(target.raw, &double_to_byte_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_byte_convert_from_double_with(ferry_byte_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &double_to_byte_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* -- float to double -- */
@@ -132,10 +176,24 @@ ferry_double_copy_from_float(ferry_double_buffer buffer, size_t offset, const fl
 }
 
 ferry_status
+ferry_double_copy_from_float_with(ferry_double_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &float_to_double_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_float_copy_to_double(ferry_float_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &float_to_double_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_float_copy_to_double_with(ferry_float_buffer buffer, size_t offset, double *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &float_to_double_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -144,6 +202,14 @@ ferry_double_convert_from_float(ferry_double_buffer target, size_t target_offset
 {
     return ferry_buffer_convert(target.raw, &float_to_double_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_double_convert_from_float_with(ferry_double_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &float_to_double_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* -- float to byte -- */
@@ -165,10 +231,24 @@ ferry_byte_copy_from_float(ferry_byte_buffer buffer, size_t offset, const float 
 }
 
 ferry_status
+ferry_byte_copy_from_float_with(ferry_byte_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &float_to_byte_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &float_to_byte_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_float_copy_to_byte_with(ferry_float_buffer buffer, size_t offset, uint8_t *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &float_to_byte_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -177,6 +257,14 @@ ferry_byte_convert_from_float(ferry_byte_buffer target, size_t target_offset, fe
 {
     return ferry_buffer_convert(target.raw, &float_to_byte_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_byte_convert_from_float_with(ferry_byte_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &float_to_byte_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* -- byte to double -- */
@@ -198,10 +286,24 @@ ferry_double_copy_from_byte(ferry_double_buffer buffer, size_t offset, const uin
 }
 
 ferry_status
+ferry_double_copy_from_byte_with(ferry_double_buffer buffer, size_t offset, const uint8_t *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &byte_to_double_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_byte_copy_to_double(ferry_byte_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &byte_to_double_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_byte_copy_to_double_with(ferry_byte_buffer buffer, size_t offset, double *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &byte_to_double_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -210,6 +312,14 @@ ferry_double_convert_from_byte(ferry_double_buffer target, size_t target_offset,
 {
     return ferry_buffer_convert(target.raw, &byte_to_double_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_double_convert_from_byte_with(ferry_double_buffer target, size_t target_offset, ferry_byte_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &byte_to_double_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* -- byte to float -- */
@@ -231,10 +341,24 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8
 }
 
 ferry_status
+ferry_float_copy_from_byte_with(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &byte_to_float_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 ferry_byte_copy_to_float(ferry_byte_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_copy_to_converted(buffer.raw, &byte_to_float_conversion, offset, target, count, policy);
+}
+
+ferry_status
+ferry_byte_copy_to_float_with(ferry_byte_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &byte_to_float_conversion, offset, target, count, policy, options);
 }
 
 ferry_status
@@ -243,4 +367,12 @@ ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, f
 {
     return ferry_buffer_convert(target.raw, &byte_to_float_conversion, target_offset, source.raw, source_offset, count,
         policy);
+}
+
+ferry_status
+ferry_float_convert_from_byte_with(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &byte_to_float_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }

@@ -437,6 +437,30 @@ ferry_float_fill_with(ferry_float_buffer buffer, size_t offset, size_t count, fl
 }
 
 ferry_status
+ferry_float_copy_from_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_2d_with(buffer.raw, &ferry_float_description, offset, pitch, source, source_pitch, width,
+        height, options);
+}
+
+ferry_status
+ferry_float_copy_to_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_2d_with(buffer.raw, &ferry_float_description, offset, pitch, target, target_pitch, width,
+        height, options);
+}
+
+ferry_status
+ferry_float_copy_2d_with(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_2d_with(target.raw, &ferry_float_description, target_offset, target_pitch, source.raw,
+        source_offset, source_pitch, width, height, options);
+}
+
+ferry_status
 ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
     const ferry_file_options *options)
 {
@@ -466,6 +490,19 @@ ferry_status
 ferry_float_sync_to_host(ferry_float_buffer buffer)
 {
     return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, FERRY_PLACE_HOST);
+}
+
+ferry_status
+ferry_float_sync_to_with(ferry_float_buffer buffer, int place, const ferry_transfer_options *options)
+{
+    return ferry_buffer_sync_to_with(buffer.raw, 0, FERRY_REST, place, options);
+}
+
+ferry_status
+ferry_float_sync_to_range_with(ferry_float_buffer buffer, size_t offset, size_t count, int place,
+    const ferry_transfer_options *options)
+{
+    return ferry_buffer_sync_to_with(buffer.raw, offset, count, place, options);
 }
 
 ferry_status

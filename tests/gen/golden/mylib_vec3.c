@@ -455,6 +455,30 @@ mylib_vec3_fill_with(mylib_vec3_buffer buffer, size_t offset, size_t count, stru
 }
 
 ferry_status
+mylib_vec3_copy_from_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_2d_with(buffer.raw, &mylib_vec3_description, offset, pitch, source, source_pitch, width,
+        height, options);
+}
+
+ferry_status
+mylib_vec3_copy_to_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_2d_with(buffer.raw, &mylib_vec3_description, offset, pitch, target, target_pitch, width,
+        height, options);
+}
+
+ferry_status
+mylib_vec3_copy_2d_with(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_2d_with(target.raw, &mylib_vec3_description, target_offset, target_pitch, source.raw,
+        source_offset, source_pitch, width, height, options);
+}
+
+ferry_status
 mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
     const ferry_file_options *options)
 {
@@ -484,6 +508,19 @@ ferry_status
 mylib_vec3_sync_to_host(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, FERRY_PLACE_HOST);
+}
+
+ferry_status
+mylib_vec3_sync_to_with(mylib_vec3_buffer buffer, int place, const ferry_transfer_options *options)
+{
+    return ferry_buffer_sync_to_with(buffer.raw, 0, FERRY_REST, place, options);
+}
+
+ferry_status
+mylib_vec3_sync_to_range_with(mylib_vec3_buffer buffer, size_t offset, size_t count, int place,
+    const ferry_transfer_options *options)
+{
+    return ferry_buffer_sync_to_with(buffer.raw, offset, count, place, options);
 }
 
 ferry_status
@@ -739,10 +776,26 @@ mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float 
 }
 
 ferry_status
+mylib_vec3_copy_from_float_with(mylib_vec3_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &from_float_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset,
     ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_convert(target.raw, &from_float_conversion, target_offset, source.raw, source_offset, count, policy);
+}
+
+ferry_status
+mylib_vec3_convert_from_float_with(mylib_vec3_buffer target, size_t target_offset,
+    ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &from_float_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* The function takes every value, so that all policies are the same and a check alone finds nothing. */
@@ -776,10 +829,26 @@ mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const doubl
 }
 
 ferry_status
+mylib_vec3_copy_from_double_with(mylib_vec3_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_from_converted_with(buffer.raw, &from_double_conversion, offset, source, count, policy, options);
+}
+
+ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset,
     ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_convert(target.raw, &from_double_conversion, target_offset, source.raw, source_offset, count, policy);
+}
+
+ferry_status
+mylib_vec3_convert_from_double_with(mylib_vec3_buffer target, size_t target_offset,
+    ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &from_double_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }
 
 /* The function takes every value, so that all policies are the same and a check alone finds nothing. */
@@ -813,8 +882,24 @@ mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target,
 }
 
 ferry_status
+mylib_vec3_copy_to_float_with(mylib_vec3_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+{
+    return ferry_buffer_copy_to_converted_with(buffer.raw, &to_float_conversion, offset, target, count, policy, options);
+}
+
+ferry_status
 mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset,
     mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy)
 {
     return ferry_buffer_convert(target.raw, &to_float_conversion, target_offset, source.raw, source_offset, count, policy);
+}
+
+ferry_status
+mylib_vec3_convert_to_float_with(ferry_float_buffer target, size_t target_offset,
+    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options)
+{
+    return ferry_buffer_convert_with(target.raw, &to_float_conversion, target_offset, source.raw, source_offset, count,
+        policy, options);
 }

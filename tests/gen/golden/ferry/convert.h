@@ -28,6 +28,8 @@ FERRY_BEGIN_DECLS
  * with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() names the first such element, and the target is unchanged. An unknown
  * policy is FERRY_ERROR_INVALID_ARGUMENT.
  *
+ * Names that end in `_with` take progress and cancel, as ferry_buffer_convert_with() does.
+ *
  * To bool, 0 is false and everything else true, NaN too, as in C; CHECK takes only 0 and 1. Complex numbers become complex
  * ones, part by part; real ones become complex with an imaginary part of 0. A NaN stays one; which one is not said.
  *
@@ -47,16 +49,25 @@ ferry_convert_double_to_float(float *target, const double *source, size_t count,
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_from_double(ferry_float_buffer buffer, size_t offset, const double *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_from_double_with(ferry_float_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_double_copy_to(), converting to float on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_to_float(ferry_double_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_copy_to_float_with(ferry_double_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_convert_from_double(ferry_float_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_convert_from_double_with(ferry_float_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /* -- double to byte -- */
 
@@ -69,16 +80,25 @@ ferry_convert_double_to_byte(uint8_t *target, const double *source, size_t count
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_from_double(ferry_byte_buffer buffer, size_t offset, const double *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_copy_from_double_with(ferry_byte_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_double_copy_to(), converting to uint8_t on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_to_byte(ferry_double_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_copy_to_byte_with(ferry_double_buffer buffer, size_t offset, uint8_t *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_convert_from_double(ferry_byte_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_convert_from_double_with(ferry_byte_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /* -- float to double -- */
 
@@ -91,16 +111,25 @@ ferry_convert_float_to_double(double *target, const float *source, size_t count,
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_from_float(ferry_double_buffer buffer, size_t offset, const float *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_copy_from_float_with(ferry_double_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_float_copy_to(), converting to double on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_to_double(ferry_float_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_to_double_with(ferry_float_buffer buffer, size_t offset, double *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_convert_from_float(ferry_double_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_convert_from_float_with(ferry_double_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /* -- float to byte -- */
 
@@ -113,16 +142,25 @@ ferry_convert_float_to_byte(uint8_t *target, const float *source, size_t count,
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_from_float(ferry_byte_buffer buffer, size_t offset, const float *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_copy_from_float_with(ferry_byte_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_float_copy_to(), converting to uint8_t on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_to_byte_with(ferry_float_buffer buffer, size_t offset, uint8_t *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_convert_from_float(ferry_byte_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_convert_from_float_with(ferry_byte_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /* -- byte to double -- */
 
@@ -135,16 +173,25 @@ ferry_convert_byte_to_double(double *target, const uint8_t *source, size_t count
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_from_byte(ferry_double_buffer buffer, size_t offset, const uint8_t *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_copy_from_byte_with(ferry_double_buffer buffer, size_t offset, const uint8_t *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_byte_copy_to(), converting to double on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_to_double(ferry_byte_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_copy_to_double_with(ferry_byte_buffer buffer, size_t offset, double *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_convert_from_byte(ferry_double_buffer target, size_t target_offset, ferry_byte_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_double_convert_from_byte_with(ferry_double_buffer target, size_t target_offset, ferry_byte_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /* -- byte to float -- */
 
@@ -157,16 +204,25 @@ ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_from_byte_with(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** As ferry_byte_copy_to(), converting to float on the way. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_to_float(ferry_byte_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_byte_copy_to_float_with(ferry_byte_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_convert_from_byte_with(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 FERRY_END_DECLS
 

@@ -286,6 +286,17 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_fill_with(ferry_float_buffer buffer, size_t offset, size_t count, float value,
     const ferry_transfer_options *options);
 
+/** Rows, likewise. */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_from_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
+    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_to_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
+    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_copy_2d_with(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+
 /**
  * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
  * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
@@ -306,6 +317,13 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_sync_to_range(ferry_float_buffer buffer, size_t offset, size_t count, int place);
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_sync_to_host(ferry_float_buffer buffer);
+
+/** As the calls above, with progress and cancel, see ferry_buffer_sync_to_with(). @return also FERRY_ERROR_CANCELLED */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_sync_to_with(ferry_float_buffer buffer, int place, const ferry_transfer_options *options);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_float_sync_to_range_with(ferry_float_buffer buffer, size_t offset, size_t count, int place,
+    const ferry_transfer_options *options);
 
 /**
  * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).

@@ -290,6 +290,17 @@ MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_fill_with(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value,
     const ferry_transfer_options *options);
 
+/** Rows, likewise. */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
+    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
+    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_2d_with(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
+    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
+
 /**
  * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
  * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
@@ -310,6 +321,13 @@ MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place);
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to_host(mylib_vec3_buffer buffer);
+
+/** As the calls above, with progress and cancel, see ferry_buffer_sync_to_with(). @return also FERRY_ERROR_CANCELLED */
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_sync_to_with(mylib_vec3_buffer buffer, int place, const ferry_transfer_options *options);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_sync_to_range_with(mylib_vec3_buffer buffer, size_t offset, size_t count, int place,
+    const ferry_transfer_options *options);
 
 /**
  * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).
@@ -427,11 +445,18 @@ mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
     ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_float_with(mylib_vec3_buffer buffer, size_t offset, const float *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset,
     ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_float_with(mylib_vec3_buffer target, size_t target_offset,
+    ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options);
 
 /* -- from double, by mylib_vec3_from_double(), which takes every value: every policy is the same -- */
 
@@ -444,11 +469,18 @@ mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, si
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
     ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_double_with(mylib_vec3_buffer buffer, size_t offset, const double *source,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset,
     ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_double_with(mylib_vec3_buffer target, size_t target_offset,
+    ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options);
 
 /* -- to float, by mylib_vec3_to_float(), which takes every value: every policy is the same -- */
 
@@ -461,11 +493,18 @@ mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
     ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_float_with(mylib_vec3_buffer buffer, size_t offset, float *target,
+    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
 /** Convert from one buffer into another of the same context. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset,
     mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
+MYLIB_API FERRY_NODISCARD ferry_status
+mylib_vec3_convert_to_float_with(ferry_float_buffer target, size_t target_offset,
+    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
+    const ferry_transfer_options *options);
 
 FERRY_END_DECLS
 
