@@ -11,6 +11,8 @@
 
 /* What a plan is before it runs: its copies in levels, and one claim on each store. */
 
+#define COPIES_MAX (UINT32_MAX / 4)
+
 void
 ferryi_plan_free(ferryi_plan **plan)
 {
@@ -79,8 +81,8 @@ take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t cou
             status = add_by_way(plan, &copies[i]);
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
-        if (!ferryi_add_size(plan->total, plan->copies[i].bytes, &plan->total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: more bytes than size_t holds", count);
+        if (i >= COPIES_MAX || !ferryi_add_size(plan->total, plan->copies[i].bytes, &plan->total))
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: so many copies or bytes cannot be counted", count);
     }
     return status;
 }
@@ -246,8 +248,6 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
     plan->context = context;
     plan->options = *options;
     FERRY_TRY(status, fail, take_copies(plan, copies, count));
-    if (plan->count > UINT32_MAX / 4)
-        FERRY_TRY(status, fail, ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: too many", count));
     if (plan->count > 0) {
         uses = make_uses(plan);
         levels = malloc(plan->count * sizeof(*levels));
