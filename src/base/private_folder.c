@@ -62,7 +62,7 @@ make_folders(const char *path)
 ferry_status
 ferryi_private_folder_open(const char *path, bool make, int *out)
 {
-    struct stat info;
+    struct stat info = {0}; /* that fstat() writes it is not known to every memory sanitizer */
     *out = -1;
     if (getuid() != geteuid() || getgid() != getegid())
         return ferryi_fail(FERRY_ERROR_IO, "open %s: the program runs with the rights of another user", path);
@@ -96,7 +96,7 @@ ferryi_private_folder_close(int folder)
 ferry_status
 ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out)
 {
-    struct stat info;
+    struct stat info = {0};
     *out = FERRYI_FILE_CLOSED;
     out->path = name;
     /* Not blocking: what lies there may be a pipe. */
@@ -195,7 +195,7 @@ make_room(struct listing *list)
 static bool
 list_file(int folder, const char *name, struct listing *list)
 {
-    struct stat info;
+    struct stat info = {0};
     if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(info.st_mode))
         return true;
     if (!make_room(list))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/access.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,8 +103,7 @@ is_pageable(ferryi_store *store, int place)
 void
 ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane)
 {
-    if (!lane || target_place == FERRYI_PLACE_NONE)
-        return;
+    assert(lane); /* one of the two is a device */
     bool into_pageable = is_pageable(target, target_place);
     if (!into_pageable && !is_pageable(source, source_place))
         ferryi_store_note_read(source, source_place, lane);

@@ -188,8 +188,6 @@ copy_string(const char *string, const char **out)
 static void
 free_entry(struct entry *entry)
 {
-    if (!entry)
-        return;
     for (size_t i = 0; entry->element.fields && i < entry->element.field_count; i++)
         free((char *)entry->element.fields[i].name);
     free((ferry_field *)entry->element.fields);
@@ -326,9 +324,7 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
     if (status != FERRY_OK)
         return status;
 
-    struct entry *entry = find(element);
-    if (!entry || (ferryi_element_cuda_declaration(element) && !ferryi_element_cuda_declaration(&entry->element)))
-        entry = add(element);
+    struct entry *entry = add(element);
     if (!entry)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory",
                            element->name);

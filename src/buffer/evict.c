@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/evict.h"
 
+#include <assert.h>
+
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
@@ -59,12 +61,11 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Not counting what is open: may the copy go at all? */
+/* Not counting what is open: may the copy go at all? Managed memory is the driver's to move, and its pools ask nobody. */
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
 {
-    if (store->memory == FERRY_MEMORY_MANAGED || ferryi_store_is_dead(store))
-        return false;
+    assert(store->memory != FERRY_MEMORY_MANAGED);
     for (int place = 0; place <= store->context->place_count; place++)
         if ((mask >> place & 1) && store->copies[place].pins > 0)
             return false;
@@ -124,7 +125,7 @@ is_busy_at(ferryi_store *store, int place)
 static bool
 is_in_use(ferryi_store *store, int place)
 {
-    return store->claim_count > 0 && (store->write_claims > 0 || is_busy_at(store, place));
+    return store->write_claims > 0 || is_busy_at(store, place);
 }
 
 static struct ferryi_place_copy

@@ -69,19 +69,15 @@ describe(const struct guard *guard, const char *address, bool writes, char *text
     bool inside = address >= guard->alias && address < guard->alias + guard->mapped;
     if (inside)
         page = guard->pages[(size_t)(address - guard->alias) / ferryi_page_bytes()];
-    int length;
     if (address < guard->alias)
-        length = snprintf(text, text_bytes, "ferry: %s memory %zu bytes before the start of buffer \"%s\"", verb, (size_t)(guard->alias - address),
-                          guard->name);
+        snprintf(text, text_bytes, "ferry: %s memory %zu bytes before the start of buffer \"%s\"", verb, (size_t)(guard->alias - address), guard->name);
     else if (address >= guard->alias + guard->bytes)
-        length = snprintf(text, text_bytes, "ferry: %s memory %zu bytes past the end of buffer \"%s\" of %zu bytes", verb,
-                          (size_t)(address - guard->alias) - guard->bytes, guard->name, guard->bytes);
+        snprintf(text, text_bytes, "ferry: %s memory %zu bytes past the end of buffer \"%s\" of %zu bytes", verb,
+                 (size_t)(address - guard->alias) - guard->bytes, guard->name, guard->bytes);
     else
-        length = snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb, (size_t)(address - guard->alias), guard->name);
-    if (length < 0 || (size_t)length >= text_bytes)
-        return;
-    text += length;
-    text_bytes -= (size_t)length;
+        snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb, (size_t)(address - guard->alias), guard->name);
+    text_bytes -= strlen(text);
+    text += strlen(text);
     if (guard->gone)
         snprintf(text, text_bytes, ", which %s; the pointer came from %s", guard->gone, guard->call);
     else if (inside && writes && (page & 3) == FERRYI_PROTECT_READ)

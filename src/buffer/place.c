@@ -276,6 +276,14 @@ ferry_buffer_wait_idle(ferry_buffer *buffer, int place)
     return ferryi_store_order(buffer->store, place, NULL, true);
 }
 
+static void
+count_pins(ferryi_store *store, int place, int more)
+{
+    ferryi_store_lock(store);
+    store->copies[place].pins += (uint32_t)more;
+    ferryi_store_unlock(store);
+}
+
 ferry_status
 ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
 {
@@ -285,20 +293,18 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
-    for (;;) {
-        status = ferryi_store_reserve(store, place);
-        if (status != FERRY_OK)
-            return status;
-        ferryi_store_lock(store);
-        void *pointer = ferryi_store_copy(store, place)->pointer;
-        store->copies[place].pins += pointer != NULL;
-        ferryi_store_unlock(store);
-        if (pointer) {
-            pointer = (char *)pointer + buffer->offset;
-            *out = ferryi_guard_hand_out(store, place, pointer, "pin", buffer->offset, buffer->offset + ferry_buffer_bytes(buffer));
-            return FERRY_OK;
-        }
+    /* The pin comes first, so that the memory stays from the moment it is there. */
+    count_pins(store, place, 1);
+    status = ferryi_store_reserve(store, place);
+    if (status != FERRY_OK) {
+        count_pins(store, place, -1);
+        return status;
     }
+    ferryi_store_lock(store);
+    char *pointer = ferryi_store_copy(store, place)->pointer;
+    ferryi_store_unlock(store);
+    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + ferry_buffer_bytes(buffer));
+    return FERRY_OK;
 }
 
 ferry_status

@@ -11,6 +11,8 @@
 
 /* What a plan is before it runs: its copies in levels, and one claim on each store. */
 
+#define COPIES_MAX (UINT32_MAX / 4)
+
 void
 ferryi_plan_free(ferryi_plan **plan)
 {
@@ -80,8 +82,8 @@ take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t cou
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
         size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
-        if (!ferryi_add_size(plan->job.total, counted, &plan->job.total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: more bytes than size_t holds", count);
+        if (i >= COPIES_MAX || !ferryi_add_size(plan->job.total, counted, &plan->job.total))
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: so many copies or bytes cannot be counted", count);
     }
     return status;
 }
@@ -248,8 +250,6 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
     plan->options = *options;
     plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer};
     FERRY_TRY(status, fail, take_copies(plan, copies, count));
-    if (plan->count > UINT32_MAX / 4)
-        FERRY_TRY(status, fail, ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: too many", count));
     if (plan->count > 0) {
         uses = make_uses(plan);
         levels = malloc(plan->count * sizeof(*levels));

@@ -176,25 +176,15 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Those that are alike side by side, and what then touches joined. */
+/* Those that are alike side by side. What touches came one after the other, and is one piece already. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
-    size_t sorted = 1, left = 0;
+    size_t sorted = 1;
     while (sorted < plan->piece_count && by_sort_and_target(&plan->pieces[sorted - 1], &plan->pieces[sorted]) <= 0)
         sorted++;
-    if (sorted >= plan->piece_count)
-        return;
-    qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
-    for (size_t i = 0; i < plan->piece_count; i++) {
-        if (left > 0 && continues(&plan->pieces[left - 1], &plan->pieces[i])) {
-            plan->pieces[left - 1].bytes += plan->pieces[i].bytes;
-            give_promise_back(&plan->pieces[i]);
-        } else {
-            plan->pieces[left++] = plan->pieces[i];
-        }
-    }
-    plan->piece_count = left;
+    if (sorted < plan->piece_count)
+        qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
 }
 
 /* Pieces that are one transfer. */

@@ -50,17 +50,37 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-static void
+/* With the lock. */
+static bool
+is_pinned(const ferryi_store *store)
+{
+    for (int place = 0; place <= store->context->place_count; place++)
+        if (store->copies[place].pins > 0)
+            return true;
+    return false;
+}
+
+static ferry_status
+refuse(const ferryi_store *store, const char *why)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s", ferryi_store_name(store), why);
+}
+
+/* A pin needs no claim: one may have come meanwhile, and its memory stays. */
+static ferry_status
 swap_copies(ferryi_store *store, ferryi_store *fresh, ferryi_places kept)
 {
     ferryi_store_lock(store);
-    for (int place = 0; place <= store->context->place_count; place++) {
+    bool pinned = is_pinned(store);
+    for (int place = 0; place <= store->context->place_count && !pinned; place++) {
         struct ferryi_place_copy old = store->copies[place];
         store->copies[place] = fresh->copies[place];
         fresh->copies[place] = old;
     }
-    store->exists &= kept;
+    if (!pinned)
+        store->exists &= kept;
     ferryi_store_unlock(store);
+    return pinned ? refuse(store, "its copy is pinned") : FERRY_OK;
 }
 
 /* Copies that fit where they are stay; here they do not. */
@@ -82,8 +102,8 @@ relocate(ferryi_store *store, size_t bytes, size_t kept)
         done |= FERRYI_PLACE_BIT(place);
     }
     if (status == FERRY_OK)
-        swap_copies(store, fresh, places);
-    if (store->context->debug)
+        status = swap_copies(store, fresh, places);
+    if (status == FERRY_OK && store->context->debug)
         ferryi_guard_retire(fresh->copies[0].pointer, "was moved by resize since");
     ferryi_store_release(fresh);
     return status;
@@ -95,9 +115,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     const char *why = NULL;
     ferryi_store_lock(store);
-    for (int place = 0; place <= store->context->place_count; place++)
-        if (store->copies[place].pins > 0)
-            why = "its copy is pinned";
+    if (is_pinned(store))
+        why = "its copy is pinned";
     if (store->references > 1)
         why = "views of it live";
     ferryi_store_unlock(store);
@@ -105,7 +124,7 @@ check_resizable(ferry_buffer *buffer)
         why = "it is a view";
     if (store->borrowed_place != FERRYI_PLACE_NONE)
         why = "it wraps memory of the caller";
-    return why ? ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s", ferryi_store_name(store), why) : FERRY_OK;
+    return why ? refuse(store, why) : FERRY_OK;
 }
 
 /* The whole store is claimed. */

@@ -97,14 +97,18 @@ def run(command, **options):
 
 
 def copy_project(work):
+    """What is the same stays, with its time: what an earlier run built of a change is then older than what it put back."""
     tree = work / "tree"
-    if tree.exists():
-        shutil.rmtree(tree)
-    for name in subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                               check=True, capture_output=True, text=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            check=True, capture_output=True, text=True).stdout.split("\0")
+    names = {name for name in listed if name and (ROOT / name).is_file()}
+    for path in [path for path in tree.rglob("*") if path.is_file() and path.relative_to(tree).as_posix() not in names]:
+        path.unlink()
+    for name in names:
+        target = tree / name
+        if not target.exists() or target.read_bytes() != (ROOT / name).read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target)
     return tree
 
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "src/buffer/convert_device.h"
+#include "tests/support/fault.h"
 
 /* "double -> float rounds to nearest even; float -> byte clamps to 0..255 after rounding; NaN -> integer is 0; int -> byte
  * saturates; infinities saturate", on the way into a buffer at every place. */
@@ -436,6 +437,53 @@ test_no_room_for_scratch(void **state)
     free(bytes);
 }
 
+static ferry_status
+refuse_memory(const char *slot, void *user)
+{
+    (void)user;
+    return strcmp(slot, "memory_alloc") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
+}
+
+enum way { UP, DOWN, CHECKED, WAYS };
+
+static ferry_status
+convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t count)
+{
+    if (way == UP)
+        return ferry_double_copy_from_byte(d, 0, bytes, count, FERRY_CONVERT_SATURATE);
+    return ferry_double_copy_to_byte(d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK);
+}
+
+/* Any other failure to get scratch is one of the conversion. */
+static void
+test_scratch_that_fails(void **state)
+{
+    enum { COUNT = 1 << 20 };
+    (void)state;
+    unsigned char *bytes = calloc(COUNT, 1);
+    assert_non_null(bytes);
+    for (enum way way = UP; way < WAYS; way++) {
+        fixture f;
+        ferry_double_buffer d;
+        fixture_open(&f, &(ferry_context_options){.devices = "fault"});
+        OK(ferry_double_create(f.context, COUNT, NULL, &d));
+        OK(ferry_double_fill(d, 0, COUNT, 3));
+        touch(&f, d.raw, 1, FERRY_UPDATE, 0, FERRY_REST);
+        memset(bytes, 3, COUNT);
+        fault_hook(refuse_memory, NULL);
+        FAILS(FERRY_ERROR_DEVICE, convert_by(way, d, bytes, COUNT));
+        assert_non_null(strstr(ferry_last_error(), "memory_alloc"));
+        fault_hook(NULL, NULL);
+        OK(convert_by(way, d, bytes, COUNT));
+        OK(ferry_double_copy_to_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE));
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(bytes[i], 3);
+        ferry_double_destroy(&d);
+        fixture_close(&f);
+    }
+    free(bytes);
+}
+
 int
 main(void)
 {
@@ -451,6 +499,7 @@ main(void)
         TEST(test_own_functions_check_what_comes_from_a_device),
         TEST(test_own_functions_may_refuse),
         TEST(test_no_room_for_scratch),
+        TEST(test_scratch_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,21 +44,38 @@ struct scenario {
 
 /* -- what fails ------------------------------------------------------------------------------------- */
 
-/* The N-th device call, or the N-th allocation of the C library's memory. */
-static bool memory_fails;
+/* The N-th device call, or the N-th allocation of the C library's memory; and with it every allocation from there on. */
+static bool memory_fails, memory_ends;
+
+/* Memory is gone when the device refuses: there is none to keep the reason either. */
+static ferry_status
+end_memory(const char *slot, void *user)
+{
+    (void)slot;
+    if (fault_calls() + 1 == *(uint64_t *)user)
+        short_memory_arm_for_good(1);
+    return FERRY_OK;
+}
 
 static void
 arm(uint64_t nth)
 {
-    if (memory_fails)
+    static uint64_t wanted;
+    wanted = nth;
+    if (memory_fails && memory_ends)
+        short_memory_arm_for_good(nth);
+    else if (memory_fails)
         short_memory_arm(nth);
     else
         fault_arm(nth);
+    if (memory_ends && !memory_fails)
+        fault_hook(end_memory, &wanted);
 }
 
 static void
 disarm_both(void)
 {
+    fault_hook(NULL, NULL);
     short_memory_disarm();
     fault_disarm();
 }
@@ -481,6 +498,57 @@ resize_to(struct world *world, size_t count)
     return status;
 }
 
+/* In itself, upwards: what is written is read before. */
+static ferry_status run_copy_within(struct world *world) { return ferry_buffer_copy(world->a, INT, 300, world->a, 100, 2000); }
+
+static ferry_status
+run_batch_within(struct world *world)
+{
+    ferry_batch *batch = NULL;
+    ferry_status status;
+    FERRY_TRY(status, fail, ferry_batch_create(world->f.context, &batch));
+    FERRY_TRY(status, fail, ferry_batch_copy(batch, world->a, INT, 300, world->b, 0, 200));
+    FERRY_TRY(status, fail, ferry_batch_copy(batch, world->b, INT, 300, world->b, 100, 2000));
+    status = ferry_batch_submit(batch);
+fail:
+    ferry_batch_destroy(&batch);
+    return status;
+}
+
+static void
+expect_batch_within(struct world *world)
+{
+    memcpy(&world->new_a[300], world->old_b, 200 * sizeof(int));
+    memcpy(&world->new_b[300], &world->old_b[100], 2000 * sizeof(int));
+}
+
+static void
+expect_copy_within(struct world *world)
+{
+    memcpy(&world->new_a[300], &world->old_a[100], 2000 * sizeof(int));
+}
+
+/* A function of the host's, which looks at all values before it changes one. */
+static ferry_status
+negate(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    for (size_t i = 0; i < count && target; i++)
+        ((float *)target)[i] = (float)-((const int *)source)[i];
+    return FERRY_OK;
+}
+
+static ferry_status
+run_convert_checked(struct world *world)
+{
+    const ferry_conversion own = {INT, FLOAT, negate};
+    float values[COUNT];
+    ferry_status status = ferry_buffer_copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK);
+    for (int i = 0; i < COUNT && status == FERRY_OK; i++)
+        assert_int_equal((int)values[i], -world->old_a[i]);
+    return status;
+}
+
 static ferry_status run_grow(struct world *world) { return resize_to(world, MORE); }
 static ferry_status run_shrink(struct world *world) { return resize_to(world, 1000); }
 
@@ -507,6 +575,8 @@ run_wrap_host(struct world *world)
     if (status == FERRY_OK)
         status = ferry_buffer_unwrap(&wrapped, NULL);
     /* A wrap that could not end goes on. */
+    if (memory_ends)
+        disarm_both();
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
         fail_msg("%s: unwrap again: %s", world->name, ferry_last_error());
     assert_int_equal(releases, 1);
@@ -571,6 +641,34 @@ run_life(struct world *world)
     return status;
 }
 
+/* The first write into new memory, and the growth of a buffer that nobody used before. */
+static ferry_status
+run_first_uses(struct world *world)
+{
+    ferry_buffer *buffer;
+    ferry_scope scope;
+    void *memory;
+    for (int i = 0; i < 2; i++) {
+        ferry_status status = ferry_buffer_create(world->f.context, INT, COUNT, NULL, &buffer);
+        if (status == FERRY_OK)
+            status = ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+        else
+            return status;
+        if (status == FERRY_OK)
+            status = ferry_scope_close(&scope);
+        ferry_buffer_destroy(&buffer);
+        if (status != FERRY_OK)
+            return status;
+    }
+    ferry_status status = ferry_buffer_create(world->f.context, INT, COUNT, &(ferry_buffer_options){.name = "new"}, &buffer);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_resize(buffer, MORE);
+    assert_int_equal(ferry_buffer_count(buffer), status == FERRY_OK ? MORE : COUNT);
+    ferry_buffer_destroy(&buffer);
+    return status;
+}
+
 static const struct scenario scenarios[] = {
     {"read at the host", run_read_host, NULL, false},
     {"update at the host", run_update_host, expect_host_write, false},
@@ -608,6 +706,10 @@ static const struct scenario scenarios[] = {
     {"streams and events", run_streams, NULL, false},
     {"mark", run_mark, NULL, false},
     {"create and destroy", run_life, NULL, false},
+    {"create, use and grow", run_first_uses, NULL, false},
+    {"copy within a buffer", run_copy_within, expect_copy_within, true},
+    {"batch within a buffer", run_batch_within, expect_batch_within, true},
+    {"convert to memory, checked by the host", run_convert_checked, NULL, false},
 };
 
 /* -- failing once ----------------------------------------------------------------------------------- */
@@ -619,9 +721,12 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
     const char *slot = memory_fails ? "memory" : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected" : fault_tripped_slot();
     if (status == FERRY_OK)
         return; /* there was another way */
+    if (memory_ends && status == FERRY_ERROR_OUT_OF_MEMORY)
+        return;
     if (status != injected)
         fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status), ferry_status_name(injected), ferry_last_error());
-    if (!strstr(ferry_last_error(), slot))
+    /* What a helper thread had to say may have found no room. */
+    if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
 
@@ -632,11 +737,18 @@ clears_before_launch(const struct scenario *scenario, enum memory memory)
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* A stream has buffers of its own: where the others are makes no difference to it. */
+/* A stream has buffers of its own: where the others are makes no difference to it. A second failure is tried from one start only. */
 static bool
-is_the_same(const struct scenario *scenario, int start)
+is_left_out(const struct scenario *scenario, int start)
 {
-    return scenario->run == run_stream_file && start != AT_HOST;
+    return scenario->run == run_stream_file ? start != AT_HOST : memory_ends && start != IN_PARTS;
+}
+
+/* What is new in part gives something else the second time. */
+static bool
+reads_what_it_writes(const struct scenario *scenario)
+{
+    return scenario->run == run_copy_within || scenario->run == run_batch_within;
 }
 
 /* False when the scenario has fewer calls. */
@@ -666,6 +778,10 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
         /* The contents may lie elsewhere now, and be new in part. */
+        if (reads_what_it_writes(scenario)) {
+            put_at_start(&world, world.a, world.old_a);
+            put_at_start(&world, world.b, world.old_b);
+        }
         status = scenario->run(&world);
         if (status != FERRY_OK)
             fail_msg("%s: the second try: %s", name, ferry_last_error());
@@ -693,7 +809,7 @@ fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memo
         for (int start = 0; start < STARTS; start++)
             for (int memory = (int)first; memory <= (int)last; memory++) {
                 uint64_t nth = 1;
-                if (clears_before_launch(&scenarios[i], (enum memory)memory) || is_the_same(&scenarios[i], start))
+                if (clears_before_launch(&scenarios[i], (enum memory)memory) || is_left_out(&scenarios[i], start))
                     continue;
                 while (fail_once(&scenarios[i], (enum start)start, (enum memory)memory, injected, nth))
                     nth++;
@@ -746,6 +862,29 @@ test_every_allocation_fails(void **state)
             fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY, UINT64_MAX);
         }
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &ferryi_emulated_kind, PAGEABLE, PINNED);
+}
+
+/* From some allocation on there is no memory at all, so that what is done about the first failure fails too. */
+static void
+test_memory_ends(void **state)
+{
+    (void)state;
+    if (FERRYI_THREAD_SANITIZER)
+        skip();
+    memory_fails = memory_ends = true;
+    setenv("FERRY_DEBUG", "0", 1);
+    fault_wrap(&ferryi_emulated_kind);
+    fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &ferryi_emulated_kind, PAGEABLE, PAGEABLE);
+}
+
+static void
+test_every_call_fails_without_memory(void **state)
+{
+    (void)state;
+    if (FERRYI_THREAD_SANITIZER)
+        skip();
+    memory_ends = true;
+    fail_every_call(FERRY_ERROR_DEVICE, &ferryi_emulated_kind, PINNED, PINNED);
 }
 
 static void
@@ -849,16 +988,18 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 {
     static struct world world;
     static char name[200];
-    fault_disarm();
+    disarm_both();
     world_open(&world, start, memory);
     snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start, memory_names[memory], (int)nth);
     world.name = name;
     if (scenario->expect)
         scenario->expect(&world);
     fault_status(FERRY_ERROR_DEVICE_LOST);
-    fault_arm(nth);
+    arm(nth);
     ferry_status status = scenario->run(&world);
     bool tripped = fault_tripped();
+    fault_hook(NULL, NULL);
+    short_memory_disarm();
     if (tripped) {
         check_failure(&world, status, FERRY_ERROR_DEVICE_LOST);
         check_never_wrong(&world, world.a, world.old_a, world.new_a);
@@ -884,9 +1025,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 }
 
 static void
-test_the_device_is_lost(void **state)
+lose_every_call(void)
 {
-    (void)state;
     /* A lost device does nothing any more; this one does nothing that nobody waits for. */
     fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
@@ -895,11 +1035,29 @@ test_the_device_is_lost(void **state)
                 uint64_t nth = 1;
                 if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow || scenarios[i].run == run_shrink)
                     continue; /* they check more than a lost device can do */
-                if (is_the_same(&scenarios[i], start))
+                if (is_left_out(&scenarios[i], start))
                     continue;
                 while (lose_at(&scenarios[i], (enum start)start, (enum memory)memory, nth))
                     nth++;
             }
+}
+
+static void
+test_the_device_is_lost(void **state)
+{
+    (void)state;
+    lose_every_call();
+}
+
+/* And there is no memory to keep the reason. */
+static void
+test_the_device_is_lost_without_memory(void **state)
+{
+    (void)state;
+    if (FERRYI_THREAD_SANITIZER)
+        skip();
+    memory_ends = true;
+    lose_every_call();
 }
 
 /* -- bodies that fail ------------------------------------------------------------------------------- */
@@ -971,7 +1129,7 @@ disarm(void **state)
 {
     (void)state;
     disarm_both();
-    memory_fails = false;
+    memory_fails = memory_ends = false;
     fault_wrap(&ferryi_emulated_kind);
     return 0;
 }
@@ -994,9 +1152,12 @@ main(void)
         cmocka_unit_test_teardown(test_every_call_fails_lazily, disarm),
         cmocka_unit_test_teardown(test_memory_is_short, disarm),
         cmocka_unit_test_teardown(test_every_allocation_fails, disarm),
+        cmocka_unit_test_teardown(test_memory_ends, disarm),
+        cmocka_unit_test_teardown(test_every_call_fails_without_memory, disarm),
         cmocka_unit_test_teardown(test_contexts_that_fail_to_close, disarm),
         cmocka_unit_test_teardown(test_wraps_that_fail_to_come_back, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
+        cmocka_unit_test_teardown(test_the_device_is_lost_without_memory, disarm),
         cmocka_unit_test_teardown(test_failing_bodies, disarm),
     };
     lazy_register();

@@ -27,6 +27,7 @@ static struct {
     bool refuses_direct;   /* O_DIRECT is accepted at open and refused later */
     unsigned unsized_at;  /* so many more questions for a file's size, and the last of them fails with EIO; 0: none */
     unsigned calls, interruptions;
+    int refuses_cut;       /* the next cut fails with this; 0: it does not */
 } system_does;
 
 static bool
@@ -61,6 +62,17 @@ fstat(int fd, struct stat *out)
         return -1;
     }
     return fstatat(fd, "", out, AT_EMPTY_PATH);
+}
+
+int
+ftruncate(int fd, off_t bytes)
+{
+    if (system_does.refuses_cut) {
+        errno = system_does.refuses_cut;
+        system_does.refuses_cut = 0;
+        return -1;
+    }
+    return (int)syscall(SYS_ftruncate, fd, bytes);
 }
 
 ssize_t
@@ -561,6 +573,25 @@ test_progress_and_cancel(void **state)
     }
 }
 
+/* What is behind the range goes, also when a signal comes just then; a system that refuses is told of. */
+static void
+test_cuts_that_fail(void **state)
+{
+    fixture *f = *state;
+    const char *path = path_of("cut");
+    ferry_buffer *buffer = make_counting(f, COUNT, 0);
+    OK(ferry_buffer_store(buffer, INT, 0, COUNT, path, 0, NULL));
+    system_does.refuses_cut = EIO;
+    FAILS(FERRY_ERROR_IO, ferry_buffer_store(buffer, INT, 0, 100, path, 0, NULL));
+    assert_non_null(strstr(ferry_last_error(), "at offset 400"));
+    assert_int_equal(file_bytes(path), BYTES);
+    system_does.refuses_cut = EINTR;
+    OK(ferry_buffer_store(buffer, INT, 0, 100, path, 0, NULL));
+    assert_int_equal(system_does.refuses_cut, 0);
+    assert_int_equal(file_bytes(path), 400);
+    DESTROY_BUFFERS(&buffer);
+}
+
 int
 main(void)
 {
@@ -579,6 +610,7 @@ main(void)
         TEST(test_full_disks),
         TEST(test_files_that_change_while_they_are_read),
         TEST(test_sizes_that_cannot_be_learnt),
+        TEST(test_cuts_that_fail),
         TEST(test_progress_and_cancel),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);

@@ -360,6 +360,27 @@ test_a_range_that_a_resize_cut_is_refused(void **state)
     ferry_buffer_destroy(&b);
 }
 
+static void
+test_a_stream_of_another_place_is_refused(void **state)
+{
+    fixture *f = *state;
+    if (f->places < 2)
+        skip();
+    ferry_buffer *buffer = make_counting(f, 100, 0);
+    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(buffer, INT, 0, FERRY_REST), FERRY_UPDATE);
+    ferry_scope scope;
+    void *memory;
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_open_all(&scope, &memory, &argument, 1, 2, f->stream));
+    assert_non_null(strstr(ferry_last_error(), "at place 2 on a stream of place 1"));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_prefetch(buffer, 2, f->stream));
+    assert_non_null(strstr(ferry_last_error(), "to place 2 on a stream of place 1"));
+    STATE(buffer, HOST_ONLY);
+    OK(ferry_scope_open_all(&scope, &memory, &argument, 1, 2, stream_of(f, 2)));
+    OK(ferry_scope_close(&scope));
+    expect_counting(f, buffer, 0, 0, 100, 0);
+    DESTROY_BUFFERS(&buffer);
+}
+
 int
 main(void)
 {
@@ -377,6 +398,7 @@ main(void)
         TEST(test_a_scope_closes_on_another_stream),
         TEST(test_many_scopes_are_open_at_once),
         TEST(test_a_range_that_a_resize_cut_is_refused),
+        TEST(test_a_stream_of_another_place_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,10 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("emulated:2,cuda", FERRY_ERROR_NO_DEVICE);
+    /* Said of the kind: a number would look as if another one might be there. */
+    assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
+    assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
+    assert_non_null(strstr(ferry_last_error(), "/nonexistent/libcuda.so.1"));
 }
 
 struct said {

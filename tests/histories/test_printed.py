@@ -86,7 +86,7 @@ def main():
 
 def sanitized():
     listing = run("nm", os.path.join(BUILD, "src/libferry_core.a")).stdout
-    return "__asan_init" in listing or "__tsan_init" in listing or "__ubsan" in listing
+    return any(mark in listing for mark in ("__asan_init", "__msan_init", "__tsan_init", "__ubsan"))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ static struct {
     _Atomic uint64_t calls, nth; /* nth 0: disarmed */
     _Atomic int64_t live;
     _Atomic bool releases, tripped;
+    ferry_status (*_Atomic hook)(const char *slot, void *user);
+    void *_Atomic hook_user;
 } fault = {.wrapped = &ferryi_emulated_kind, .status = FERRY_ERROR_DEVICE};
 
 static ferryi_device *
@@ -27,6 +29,10 @@ inner(ferryi_device *device)
 static ferry_status
 count_call(const char *slot)
 {
+    ferry_status (*hook)(const char *, void *) = atomic_load(&fault.hook);
+    ferry_status refused = hook ? hook(slot, atomic_load(&fault.hook_user)) : FERRY_OK;
+    if (refused != FERRY_OK)
+        return ferryi_fail(refused, "%s: fault injected by a hook", slot);
     uint64_t call = atomic_fetch_add(&fault.calls, 1) + 1;
     uint64_t nth = atomic_load(&fault.nth);
     ferry_status status = (ferry_status)atomic_load(&fault.status);
@@ -296,6 +302,13 @@ const char *
 fault_tripped_slot(void)
 {
     return atomic_load(&fault.slot);
+}
+
+void
+fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user)
+{
+    atomic_store(&fault.hook_user, user);
+    atomic_store(&fault.hook, hook);
 }
 
 int64_t

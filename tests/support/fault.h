@@ -43,6 +43,12 @@ bool fault_tripped(void);
 /* The slot that failed last, such as "memory_alloc"; NULL before the first. */
 const char *fault_tripped_slot(void);
 
+/*
+ * Called before each call that is counted, on its thread, with its slot: what is not FERRY_OK is what the call fails with. It may call the
+ * library: that happens then in the middle of whatever made the call, as if another thread had come. NULL: none.
+ */
+void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
+
 /* What the devices have given out and not got back: allocations, registrations, streams, events and modules. */
 int64_t fault_live(void);
 

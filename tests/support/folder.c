@@ -83,7 +83,7 @@ folder_write_file(const char *path, const void *bytes, size_t count)
 void *
 folder_read_file(const char *path, size_t *out_count)
 {
-    struct stat info;
+    struct stat info = {0};
     FILE *file = fopen(path, "rb");
     need(file != NULL && fstat(fileno(file), &info) == 0, "read", path);
     *out_count = (size_t)info.st_size;

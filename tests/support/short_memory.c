@@ -10,7 +10,10 @@
 #include <string.h>
 
 static _Atomic uint64_t calls, wanted; /* wanted 0: disarmed */
-static _Atomic bool tripped;
+static _Atomic bool tripped, for_good;
+static _Atomic size_t met_bytes; /* 0: nobody comes */
+static void (*_Atomic met)(void *user);
+static void *_Atomic met_user;
 static _Atomic int64_t live;
 
 void *__real_malloc(size_t bytes);
@@ -31,10 +34,15 @@ int __wrap_asprintf(char **out, const char *format, ...) __attribute__((format(p
 void __wrap_free(void *memory);
 
 static bool
-is_refused(void)
+is_refused(size_t bytes)
 {
+    if (bytes > 0 && atomic_compare_exchange_strong(&met_bytes, &(size_t){bytes}, 0))
+        atomic_load(&met)(atomic_load(&met_user));
     uint64_t nth = atomic_load(&wanted);
-    if (nth == 0 || atomic_fetch_add(&calls, 1) + 1 != nth)
+    if (nth == 0)
+        return false;
+    uint64_t call = atomic_fetch_add(&calls, 1) + 1;
+    if (call < nth || (call > nth && !atomic_load(&for_good)))
         return false;
     atomic_store(&tripped, true);
     errno = ENOMEM;
@@ -51,19 +59,19 @@ count_live(void *memory)
 void *
 __wrap_malloc(size_t bytes)
 {
-    return is_refused() ? NULL : count_live(__real_malloc(bytes));
+    return is_refused(bytes) ? NULL : count_live(__real_malloc(bytes));
 }
 
 void *
 __wrap_calloc(size_t count, size_t bytes)
 {
-    return is_refused() ? NULL : count_live(__real_calloc(count, bytes));
+    return is_refused(count * bytes) ? NULL : count_live(__real_calloc(count, bytes));
 }
 
 void *
 __wrap_realloc(void *memory, size_t bytes)
 {
-    if (is_refused())
+    if (is_refused(bytes))
         return NULL;
     void *moved = __real_realloc(memory, bytes);
     return memory ? moved : count_live(moved);
@@ -72,19 +80,19 @@ __wrap_realloc(void *memory, size_t bytes)
 void *
 __wrap_aligned_alloc(size_t align, size_t bytes)
 {
-    return is_refused() ? NULL : count_live(__real_aligned_alloc(align, bytes));
+    return is_refused(bytes) ? NULL : count_live(__real_aligned_alloc(align, bytes));
 }
 
 char *
 __wrap_strdup(const char *text)
 {
-    return is_refused() ? NULL : count_live(__real_strdup(text));
+    return is_refused(0) ? NULL : count_live(__real_strdup(text));
 }
 
 int
 __wrap_vasprintf(char **out, const char *format, va_list arguments)
 {
-    int length = is_refused() ? -1 : __real_vasprintf(out, format, arguments);
+    int length = is_refused(0) ? -1 : __real_vasprintf(out, format, arguments);
     atomic_fetch_add(&live, length >= 0);
     return length;
 }
@@ -106,13 +114,34 @@ __wrap_free(void *memory)
     __real_free(memory);
 }
 
-void
-short_memory_arm(uint64_t nth)
+static void
+start(uint64_t nth, bool on)
 {
     atomic_store(&wanted, 0);
     atomic_store(&calls, 0);
     atomic_store(&tripped, false);
+    atomic_store(&for_good, on);
     atomic_store(&wanted, nth);
+}
+
+void
+short_memory_arm(uint64_t nth)
+{
+    start(nth, false);
+}
+
+void
+short_memory_arm_for_good(uint64_t nth)
+{
+    start(nth, true);
+}
+
+void
+short_memory_meet(size_t bytes, void (*meet)(void *user), void *user)
+{
+    atomic_store(&met, meet);
+    atomic_store(&met_user, user);
+    atomic_store(&met_bytes, bytes);
 }
 
 void

@@ -116,7 +116,7 @@ static void
 test_what_was_kept_is_found(void **state)
 {
     (void)state;
-    struct stat info;
+    struct stat info = {0};
     struct ferryi_disk_cache_key other = key;
     void *bytes;
     size_t size;

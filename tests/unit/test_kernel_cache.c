@@ -20,6 +20,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "src/base/sanitizer.h"
 #include "src/convert/device.h"
 #include "src/kernel/nvrtc.h"
 #include "tests/support/convert_kernels.h"
@@ -28,6 +29,7 @@
 #include "tests/support/status.h"
 
 #define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
+#define NAMED FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_named.so" /* which says that it is libnvrtc.so.13 */
 #define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
 
 enum { COUNT = 100, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
@@ -385,11 +387,36 @@ test_conversions_are_compiled_once(void **state)
 
 /* -- the compiler itself --------------------------------------------------------------------------- */
 
+static int
+use_usual_name(void)
+{
+    struct ferryi_nvrtc_image image;
+    unsetenv("FERRY_NVRTC_LIBRARY");
+    void *library = dlopen(NAMED, RTLD_NOW | RTLD_LOCAL), *address = library ? dlsym(library, "fakenvrtc_compilations") : NULL;
+    if (!address)
+        return 1;
+    memcpy(&compilations, &address, sizeof(address));
+    if (ferryi_nvrtc_compile(&plain, &notes, &image) != FERRY_OK)
+        return 2;
+    free(image.bytes);
+    return compilations() == 1 ? 0 : 3;
+}
+
+/* Where none is named, the library is looked for by the names that it usually has. In a process of its own, which keeps what it found. */
+static void
+test_the_usual_names_are_tried(void **state)
+{
+    (void)state;
+    assert_int_equal(in_another_process(use_usual_name), 0);
+}
+
 static void
 test_code_of_the_real_compiler_is_kept(void **state)
 {
     struct ferryi_nvrtc_image made, found;
     (void)state;
+    if (FERRYI_MEMORY_SANITIZER)
+        skip(); /* it does not see what NVRTC writes */
     unsetenv("FERRY_NVRTC_LIBRARY");
     ferry_status status = ferryi_nvrtc_compile(&plain, &notes, &made);
     if (status == FERRY_ERROR_UNSUPPORTED)
@@ -414,6 +441,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_other_processes_find_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_are_compiled_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_conversions_are_compiled_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_usual_names_are_tried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_code_of_the_real_compiler_is_kept, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("kernel_cache", tests, NULL, NULL);

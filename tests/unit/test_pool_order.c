@@ -713,6 +713,25 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_close(&f);
 }
 
+/* At a pool's end queued work is waited for, which still needs the memory that goes. */
+static void
+test_lazy_work_ends_before_its_pool(void **state)
+{
+    (void)state;
+    struct lazy_fixture f;
+    ferry_block *block;
+    void *pointer;
+    lazy_open(&f);
+    assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[0], &block, &pointer), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointer, f.sources[0], LARGE, f.lanes[0]->native), FERRY_OK);
+    ferryi_stamp stamp = ferryi_lane_stamp(f.lanes[0]);
+    ferryi_pool_give(block, stamp);
+    assert_false(ferryi_stamp_is_done(&f.order, stamp));
+    ferryi_pool_finish(f.pool);
+    assert_true(ferryi_stamp_is_done(&f.order, stamp));
+    lazy_close(&f);
+}
+
 static void
 test_memory_in_use_is_not_put_together_anew(void **state)
 {
@@ -759,6 +778,7 @@ main(void)
         cmocka_unit_test(test_streams_order_takes_and_gives),
         cmocka_unit_test(test_lazy_work_of_the_last_holder_comes_first),
         cmocka_unit_test(test_lazy_work_keeps_its_memory),
+        cmocka_unit_test(test_lazy_work_ends_before_its_pool),
         cmocka_unit_test(test_memory_in_use_is_not_put_together_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ tear_down(void **state)
 static unsigned
 mode_of(const char *path)
 {
-    struct stat info;
+    struct stat info = {0};
     assert_int_equal(lstat(path, &info), 0);
     return info.st_mode & 07777;
 }

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Checked runs: the guards of host copies when there are many of them, when memory is short, and when the system refuses. */
+#include "tests/buffer/support.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/sanitizer.h"
+#include "src/buffer/guard.h"
+#include "tests/support/short_memory.h"
+
+/* Not quite a page of ints. */
+enum { COUNT = 1000, MANY = 1500, RETIRED = 4096 };
+
+/* -- a system that refuses to change pages, or takes its time --------------------------------------- */
+
+int __real_mprotect(void *memory, size_t bytes, int protection);
+int __wrap_mprotect(void *memory, size_t bytes, int protection);
+
+static atomic_bool refuses, holds, held;
+
+int
+__wrap_mprotect(void *memory, size_t bytes, int protection)
+{
+    if (atomic_exchange(&refuses, false)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    for (atomic_store(&held, true); atomic_load(&holds);)
+        sched_yield();
+    return __real_mprotect(memory, bytes, protection);
+}
+
+/* -- the fixture ------------------------------------------------------------------------------------ */
+
+static int
+setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    setenv("FERRY_DEBUG", "1", 1);
+    fixture_open(f, &(ferry_context_options){.devices = "emulated"});
+    *state = f;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    short_memory_disarm();
+    return fixture_teardown(state);
+}
+
+static ferry_buffer *
+make_named(ferry_context *context, const char *name)
+{
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(context, INT, COUNT, &(ferry_buffer_options){.name = name}, &buffer));
+    return buffer;
+}
+
+static int *
+open_host(ferry_buffer *buffer, ferry_access access, ferry_scope *scope)
+{
+    void *memory;
+    OK(ferry_buffer_open_host(buffer, INT, access, 0, COUNT, scope, &memory));
+    return memory;
+}
+
+static void
+fill_ints(int *memory, int value)
+{
+    for (int i = 0; i < COUNT; i++)
+        memory[i] = value;
+}
+
+/* -- many ------------------------------------------------------------------------------------------- */
+
+/* More than there are lists to keep them in: each buffer's pages and red zone are still its own. */
+static void
+test_many_guards(void **state)
+{
+    fixture *f = *state;
+    static ferry_buffer *buffers[MANY];
+    static ferry_scope scopes[MANY];
+    static int *memory[MANY];
+    for (int i = 0; i < MANY; i++) {
+        char name[20], found[20];
+        snprintf(name, sizeof(name), "number %d", i);
+        buffers[i] = make_named(f->context, name);
+        memory[i] = open_host(buffers[i], FERRY_OVERWRITE, &scopes[i]);
+        assert_true(ferryi_guard_names(memory[i], found, sizeof(found)));
+        assert_string_equal(found, name);
+    }
+    for (int i = 0; i < MANY; i++)
+        fill_ints(memory[i], i);
+    memory[700][COUNT] = 1; /* the mistake */
+    for (int i = 0; i < MANY; i++) {
+        OK(ferry_scope_close(&scopes[i]));
+        assert_int_equal(f->errors, i >= 700);
+    }
+    fixture_expect_log(f, "overrun of buffer \"number 700\"");
+    for (int i = 0; i < MANY; i++) {
+        expect_constant(f, buffers[i], 0, 0, COUNT, i);
+        ferry_buffer_destroy(&buffers[i]);
+    }
+}
+
+static const void *
+make_and_destroy(fixture *f, const char *name)
+{
+    ferry_scope scope;
+    ferry_buffer *buffer = make_named(f->context, name);
+    const void *memory = open_host(buffer, FERRY_OVERWRITE, &scope);
+    OK(ferry_scope_close(&scope));
+    ferry_buffer_destroy(&buffer);
+    return memory;
+}
+
+/* What is gone is remembered for a long while, and not for ever. */
+static void
+test_old_guards_are_forgotten(void **state)
+{
+    fixture *f = *state;
+    char name[20];
+    const void *oldest = make_and_destroy(f, "oldest"), *newest = NULL;
+    for (int i = 0; i < RETIRED; i++) {
+        assert_true(ferryi_guard_names(oldest, name, sizeof(name)));
+        assert_string_equal(name, "oldest");
+        newest = make_and_destroy(f, "newer");
+    }
+    /* Somebody else's pages may lie there by now. */
+    if (ferryi_guard_names(oldest, name, sizeof(name)))
+        assert_string_equal(name, "newer");
+    assert_true(ferryi_guard_names(newest, name, sizeof(name)));
+}
+
+/* -- refusals --------------------------------------------------------------------------------------- */
+
+/* Without memory for its guard a copy goes unguarded: the checks cost no program its life. */
+static void
+test_no_memory_for_guards(void **state)
+{
+    fixture *f = *state;
+    bool tripped = true;
+    unsigned unguarded = 0;
+    for (uint64_t nth = 1; tripped; nth++) {
+        ferry_buffer *buffer = make_named(f->context, "short");
+        ferry_scope scope;
+        void *memory;
+        short_memory_arm(nth);
+        ferry_status status = ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+        tripped = short_memory_tripped();
+        short_memory_disarm();
+        if (status != FERRY_OK) {
+            assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+            memory = open_host(buffer, FERRY_OVERWRITE, &scope);
+        }
+        char name[20];
+        unguarded += !ferryi_guard_names(memory, name, sizeof(name));
+        fill_ints(memory, (int)nth);
+        OK(ferry_scope_close(&scope));
+        expect_constant(f, buffer, 0, 0, COUNT, (int)nth);
+        expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
+        ferry_buffer_destroy(&buffer);
+    }
+    assert_int_equal(unguarded, 2); /* the guard, and its list of pages */
+}
+
+static unsigned warnings;
+
+static void
+note_warning(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    warnings += level == FERRY_LOG_WARNING && strstr(message, "check buffer \"refused\": the system refuses to change 1 pages") != NULL;
+}
+
+/* Closed pages that the system does not open are told of before they fault. */
+static void
+test_refused_pages_are_told(void **state)
+{
+    (void)state;
+    ferry_context *context;
+    ferry_scope scope;
+    OK(ferry_context_create(&(ferry_context_options){.devices = "emulated", .log = note_warning}, &context));
+    ferry_buffer *buffer = make_named(context, "refused");
+    warnings = 0;
+    atomic_store(&refuses, true);
+    (void)open_host(buffer, FERRY_READ, &scope);
+    assert_false(atomic_load(&refuses));
+    assert_int_equal(warnings, 1);
+    OK(ferry_scope_close(&scope));
+    fill_ints(open_host(buffer, FERRY_OVERWRITE, &scope), 5);
+    OK(ferry_scope_close(&scope));
+    assert_int_equal(warnings, 1);
+    int values[COUNT];
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT));
+    assert_int_equal(values[COUNT - 1], 5);
+    ferry_buffer_destroy(&buffer);
+    ferry_context_destroy(&context);
+}
+
+/* -- faults ----------------------------------------------------------------------------------------- */
+
+static atomic_bool faulting;
+static struct sigaction uncaught; /* before cmocka, which goes on after a fault */
+
+/* Keeps the guards busy in the middle of a change of pages. */
+static void *
+keep_busy(void *user)
+{
+    ferry_scope scope;
+    (void)open_host(user, FERRY_OVERWRITE, &scope);
+    return NULL;
+}
+
+/* Lets the guards go when the fault is there. */
+static void *
+let_go(void *user)
+{
+    (void)user;
+    while (!atomic_load(&faulting))
+        sched_yield();
+    for (int i = 0; i < 50; i++)
+        sched_yield();
+    atomic_store(&holds, false);
+    return NULL;
+}
+
+/* In the child: a pointer that was kept is used while another thread changes pages. */
+static void
+fault_beside(bool goes_on)
+{
+    ferry_context *context;
+    ferry_scope scope;
+    pthread_t busy, other;
+    OK(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &context));
+    ferry_buffer *kept = make_named(context, "kept"), *changed = make_named(context, "changed");
+    int *memory = open_host(kept, FERRY_OVERWRITE, &scope);
+    OK(ferry_scope_close(&scope));
+    atomic_store(&held, false);
+    atomic_store(&holds, true);
+    assert_int_equal(pthread_create(&busy, NULL, keep_busy, changed), 0);
+    while (!atomic_load(&held))
+        sched_yield();
+    if (goes_on)
+        assert_int_equal(pthread_create(&other, NULL, let_go, NULL), 0);
+    atomic_store(&faulting, true);
+    *(volatile int *)memory = 1;
+}
+
+/* What the child said before it died. */
+static void
+hear_fault(bool goes_on, char *text, size_t text_bytes)
+{
+    int ends[2], how;
+    size_t length = 0;
+    assert_int_equal(pipe(ends), 0);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit no_core = {0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        sigaction(SIGSEGV, &uncaught, NULL);
+        dup2(ends[1], STDERR_FILENO);
+        fault_beside(goes_on);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0 && length < text_bytes - 1; length += (size_t)(got > 0 ? got : 0))
+        got = read(ends[0], text + length, text_bytes - 1 - length);
+    text[length] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+/* The handler waits for a moment, and gives up when the guards stay busy: the program ends either way. */
+static void
+test_faults_while_pages_change(void **state)
+{
+    static char text[1 << 16];
+    (void)state;
+    if (FERRYI_THREAD_SANITIZER)
+        skip(); /* which takes faults, and what happens after a fork, for itself */
+    setenv("FERRY_DEBUG", "1", 1);
+    hear_fault(true, text, sizeof(text));
+    assert_non_null(strstr(text, "ferry: write to byte 0 of buffer \"kept\""));
+    hear_fault(false, text, sizeof(text));
+    assert_null(strstr(text, "ferry: "));
+}
+
+#define GUARDED(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults_while_pages_change), /* first: faults are watched from the first guard of a process on */
+        GUARDED(test_many_guards),
+        GUARDED(test_old_guards_are_forgotten),
+        GUARDED(test_no_memory_for_guards),
+        GUARDED(test_refused_pages_are_told),
+    };
+    sigaction(SIGSEGV, NULL, &uncaught);
+    return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
+}
