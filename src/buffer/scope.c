@@ -119,7 +119,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
         return FERRY_OK;
     }
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)kind,
-                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place)};
+                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place),
+                                   .site = ferryi_context_site(store->context, FERRYI_SITE_NONE)};
     ferry_status status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
         return status;
@@ -172,7 +173,7 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
     return ferryi_buffer_refuse(buffer, element, offset, count, what);
 }
 
-static __attribute__((noinline)) ferry_status
+FERRYI_AT_EDGE static ferry_status
 open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, ferry_scope *scope,
           void **out)
 {
@@ -191,7 +192,7 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     return open_host(buffer, element, access, offset, count, scope, out);
 }
 
-static __attribute__((noinline)) ferry_status
+FERRYI_AT_EDGE static ferry_status
 open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
             ferry_scope *scope, void **out)
 {
@@ -432,13 +433,14 @@ static size_t
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index)
 {
     size_t used = 0;
+    ferryi_site site = ferryi_context_site(arguments[0].buffer->store->context, FERRYI_SITE_NONE);
     for (size_t i = 0; i < count; i++) {
         struct ferryi_range range = ferryi_buffer_range(arguments[i].buffer, arguments[i].offset, arguments[i].count);
         index[i] = range.begin == range.end ? SIZE_MAX : used;
         if (range.begin != range.end)
             wanted[used++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
                                                     .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
-                                                    .lane = lane, .reason = "open_all"};
+                                                    .lane = lane, .reason = "open_all", .site = site};
     }
     return used;
 }

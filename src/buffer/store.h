@@ -20,6 +20,7 @@
 #include <ferry/buffer.h>
 
 #include "src/base/base.h"
+#include "src/base/site.h"
 #include "src/context.h"
 #include "src/valid_map.h"
 
@@ -88,6 +89,7 @@ struct ferryi_claim {
         uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
     };
     uint32_t generation; /* of the lane */
+    ferryi_site site;    /* of a scope of a checked run; else nothing */
     const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
 };
 
@@ -144,6 +146,7 @@ typedef struct ferryi_store {
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
     uint8_t align_shift; /* copies are aligned to 1 << this */
     bool read_only, scrub, crowded;
+    _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     struct ferryi_store *next, *prev; /* the context's list, youngest first */
     struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
@@ -162,7 +165,8 @@ void ferryi_stores_clear(ferry_context *context);
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* What the user's open scopes are, such as "update_host of bytes 0 to 40"; "" for none. Without the lock. */
+/* What the user's open scopes are, such as "update_host of bytes 0 to 40", in a checked run also whose; "" for none. Without the lock. */
+#define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
 /* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */
 void ferryi_store_free(ferryi_store *store);

@@ -571,6 +571,25 @@ run_life(struct world *world)
     return status;
 }
 
+static bool
+see(const ferry_buffer_info *info, void *user)
+{
+    *(size_t *)user += info->count;
+    return true;
+}
+
+static ferry_status
+run_walk(struct world *world)
+{
+    size_t count = 0;
+    ferry_status status = ferry_context_walk(world->f.context, see, &count);
+    if (status == FERRY_OK)
+        assert_int_equal(count, 2 * COUNT);
+    else
+        assert_int_equal(count, 0);
+    return status;
+}
+
 static const struct scenario scenarios[] = {
     {"read at the host", run_read_host, NULL, false},
     {"update at the host", run_update_host, expect_host_write, false},
@@ -608,6 +627,7 @@ static const struct scenario scenarios[] = {
     {"streams and events", run_streams, NULL, false},
     {"mark", run_mark, NULL, false},
     {"create and destroy", run_life, NULL, false},
+    {"walk", run_walk, NULL, false},
 };
 
 /* -- failing once ----------------------------------------------------------------------------------- */
