@@ -49,9 +49,9 @@ static _Thread_local ferryi_site lent;
 
 /* -- frames ---------------------------------------------------------------------------------------- */
 
-/* The linker's: where the section of the public functions begins and ends. */
-extern const char public_begin[] __asm__("__start_ferry_api") __attribute__((weak, visibility("hidden")));
-extern const char public_end[] __asm__("__stop_ferry_api") __attribute__((weak, visibility("hidden")));
+/* The linker's names: where the section of the public functions begins and ends. */
+extern const char __start_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
+extern const char __stop_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
 
 static void
 find_unwinder(void)
@@ -71,7 +71,7 @@ look_at(struct _Unwind_Context *context, void *user)
     struct frames *frames = user;
     /* It returns behind the call. */
     const char *call = (const char *)(uintptr_t)unwinder.address(context) - 1;
-    bool is_public = call >= public_begin && call < public_end;
+    bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
     if (frames->in_public && !(is_public && frames->count == 0))
         frames->calls[frames->count++] = call;

@@ -66,6 +66,7 @@ struct ferryi_spans {
 };
 
 #define FERRYI_CLAIM_SHARES 32
+#define FERRYI_CLAIM_ONE    (UINT64_C(1) << 32 | 1) /* one open claim in the first slot, as claim_counts tells it */
 
 #define FERRYI_CLAIM_KIND                                                                      \
     {                                                                                          \
@@ -131,10 +132,15 @@ struct ferryi_store_extra {
 
 typedef struct ferryi_store {
     _Atomic uint64_t word;
-    uint32_t claim_count, claim_high, claim_capacity; /* open; slots beyond the last open one; room */
-    uint32_t write_claims;                            /* open ones that are no READ */
-    uint32_t exists;                                  /* places with a copy, logically */
-    uint32_t shared;                                  /* places that use copies[0] */
+    union {
+        struct {
+            uint32_t claim_count, claim_high; /* open; slots up to the last open one */
+        };
+        uint64_t claim_counts;                /* both, for the hit path: FERRYI_CLAIM_ONE each time */
+    };
+    uint32_t claim_capacity, write_claims;    /* room; open ones that are no READ */
+    uint32_t exists;                          /* places with a copy, logically */
+    uint32_t shared;                          /* places that use copies[0] */
     struct ferryi_claim *claims;
     uint64_t next_id;
     ferryi_valid_map map;
