@@ -119,6 +119,7 @@ open_engine(ferry_context *context, const ferry_context_options *options)
         .pinned_bytes_limit = context->pinned_bytes_limit,
         .trace = options->trace,
         .trace_user = options->trace_user,
+        .trace_sites = context->debug,
     };
     return ferryi_engine_create(&config, &context->engine);
 }
@@ -264,10 +265,11 @@ report_and_kill_stores(ferry_context *context)
         if (!store)
             break;
         /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and this one is kept until then. */
-        char scopes[200];
+        char scopes[FERRYI_SCOPES_TEXT];
+        const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: buffer \"%s\" of %zu bytes is still alive%s%s", ferryi_store_name(store),
-                   store->map.bytes, *scopes ? "; open: " : "", scopes);
+        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: buffer \"%s\" of %zu bytes is still alive%s%s%s%s", ferryi_store_name(store),
+                   store->map.bytes, *site ? "; made by " : "", site, *scopes ? "; open: " : "", scopes);
         ferryi_store_kill(store);
         ferryi_store_release(store);
     }

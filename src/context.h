@@ -13,6 +13,7 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
+#include "src/base/site.h"
 #include "src/convert/device.h"
 #include "src/device/stream.h"
 #include "src/pool/pool.h"
@@ -100,6 +101,8 @@ const char *ferryi_context_why_closed(const ferry_context *context);
 ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
 /* Fills in where such a pool's memory comes from, and its limit. With the pools' mutex held. */
 ferry_status ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config);
+/* What the pools of a place have live and idle, of all kinds. */
+void ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle);
 /* All pools, those that the program made and did not destroy among them. */
 void ferryi_context_close_pools(ferry_context *context);
 
@@ -108,6 +111,13 @@ ferry_status ferryi_context_lane(ferry_context *context, ferry_stream *stream, c
 
 /* Fails with INVALID_ARGUMENT unless `place` is one. Checks the context. */
 ferry_status ferryi_context_check_place(const ferry_context *context, int place, const char *what);
+
+/* Of the call that runs now, in a checked run; otherwise `unchecked`. */
+static inline ferryi_site
+ferryi_context_site(const ferry_context *context, ferryi_site unchecked)
+{
+    return context->debug ? ferryi_site_here() : unchecked;
+}
 
 /* Parking: read the epoch while the condition cannot change, then sleep until it moved. False when the deadline (0: none) passed. */
 uint64_t ferryi_context_park_epoch(ferry_context *context);

@@ -58,6 +58,16 @@ add_pools(ferry_context *context, int place, ferry_memory_info *out, size_t *out
     ferryi_mutex_unlock(&context->pool_mutex);
 }
 
+void
+ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle)
+{
+    ferry_memory_info info = {0};
+    size_t limited;
+    add_pools(context, place, &info, &limited);
+    *out_live = info.live;
+    *out_idle = info.cached;
+}
+
 ferry_status
 ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *out)
 {

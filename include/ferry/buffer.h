@@ -79,8 +79,16 @@ typedef struct ferry_buffer_info {
     bool borrowed;                /**< wraps memory of the caller */
     bool read_only;
     bool pinned;                  /**< the host copy exists and is page-locked */
+    size_t taken_bytes;           /**< that the base's copies took from the context's pools, over all places; wrapped memory is none of them */
+    uint32_t places_held;         /**< bit p: ferry_buffer_pin() holds the copy at place p */
+    uint32_t handles;             /**< the base and its views that are not destroyed */
+    const char *site;             /**< where the program made the base, such as "load_tile+0x41, main+0x20 (./program)", the innermost function first; "" but in
+                                       checked runs (docs/debugging.md), and where it is not known */
     uint64_t reserved[4];
 } ferry_buffer_info;
+
+/** Visits one buffer; false ends the walk. */
+typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
 
 /**
  * Options of whatever moves many bytes: the calls whose names end in `_with`, loads and stores. NULL, or zero in any field, means the default.
@@ -179,6 +187,27 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_info_get(ferry_buffer *buffe
  * `bytes` > 0. @return the length the whole line needs without NUL, as snprintf() does; 0 for NULL.
  */
 FERRY_API size_t ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes);
+
+/**
+ * Visit every buffer of the context, the youngest first, as all were at one moment: what holds the memory. Views are not visited but counted, in
+ * `handles`; a buffer that was destroyed is there while views or scopes keep it. Buffers may come and go meanwhile; nothing waits but for as long as
+ * the list takes to be copied.
+ *
+ * @param visit runs with no lock held, and may call the library; the info, its strings too, is good until it returns
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE (the context was destroyed, or this is the
+ *         child of a fork). Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_walk(ferry_context *context, ferry_buffer_visit *visit, void *user);
+
+/**
+ * What holds a context's memory, as text for people: a line for each place with the bytes that its pools have live and idle, then one for each
+ * buffer, those that took most first, as ferry_buffer_describe() writes them and with what they took, open scopes, pins and, in checked runs, where they
+ * were made. Lines end with a newline, the text with NUL when `bytes` > 0. Blocks that the program took itself are live too: ferry_pool_walk() tells them.
+ *
+ * @return the length that all of it needs without NUL, as snprintf() does; 0 when nothing can be told: NULL, a context that was destroyed, want of memory
+ * Threads: any. Two calls may differ: what is asked first for a length may grow.
+ */
+FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size_t bytes);
 
 /**
  * Change the count. The prefix is kept wherever it is current, a new tail reads as zero, the same count does

@@ -21,7 +21,7 @@ typedef enum ferry_direction {
     FERRY_DIRECTION_FILL = 6      /**< written by the device or the host, from nowhere */
 } ferry_direction;
 
-/** One transfer, told to the trace callback after it was queued. */
+/** One transfer, told to the trace callback after it was queued. Strings are good during the call. */
 typedef struct ferry_trace {
     const char *buffer;        /**< the buffer's name; "" when it has none */
     const char *reason;        /**< the call that needed it, such as "read_device" */
@@ -30,6 +30,8 @@ typedef struct ferry_trace {
     int target_place;          /**< -1 for the caller's own memory */
     ferry_direction direction;
     bool staged;               /**< went through pinned chunks */
+    const char *site;          /**< where the program made that call, such as "step+0x41, main+0x20 (./program)", the innermost function first; "" but
+                                    in checked runs (docs/debugging.md), and where it is not known */
 } ferry_trace;
 
 /** Receives each transfer. Runs on the thread that queued it, with no lock held; must not call the library. */

@@ -8,7 +8,11 @@
  */
 
 #if defined(__GNUC__) || defined(__clang__)
+#ifdef FERRY_BUILDING_LIBRARY /* the library tells its callers from itself by this section */
+#define FERRY_API __attribute__((visibility("default"), section("ferry_api")))
+#else
 #define FERRY_API __attribute__((visibility("default")))
+#endif
 #define FERRY_NODISCARD __attribute__((warn_unused_result))
 #define FERRY_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
 #else

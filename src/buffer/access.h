@@ -28,6 +28,7 @@ struct ferryi_access {
     bool whole;         /* begin and end are set as it is claimed: all bytes that there are then, and one where there are none */
     bool is_body;       /* of a launch that told bodies.h of its writes itself */
     bool writes_all;    /* the call itself writes every byte that it commits: there is nothing to scrub */
+    ferryi_site site;   /* of a scope of the user's, in a checked run */
     ferryi_lane *lane;  /* NULL: the host's own use */
     const char *reason; /* for traces and messages, such as "read_device" */
     const ferry_transfer_options *options; /* of what it moves; or NULL. Progress is of its range, wherever the bytes are */

@@ -14,7 +14,9 @@ run_job(struct ferryi_job *job)
     struct ferryi_async *async = (struct ferryi_async *)job;
     ferry_context *context = async->context;
     ferryi_stamp last = 0;
+    ferryi_site_lend(async->site);
     ferry_status status = async->run(async, &last);
+    ferryi_site_lend(FERRYI_SITE_NONE);
     ferryi_event_finish(async->event, status, last);
     ferryi_event_release(async->event);
     async->free(async);
@@ -47,6 +49,7 @@ ferryi_async_start(struct ferryi_async *async, ferry_event **out)
 {
     ferry_event *event = async->event;
     ferryi_context_retain(async->context);
+    async->site = ferryi_context_site(async->context, FERRYI_SITE_NONE);
     /* Without a helper thread it is done here: the result is the same, only later. */
     if (ferryi_worker_submit(async->context, &async->job) != FERRY_OK)
         run_job(&async->job);

@@ -12,6 +12,7 @@ struct ferryi_async {
     struct ferryi_job job;
     ferry_context *context;
     ferry_event *event;
+    ferryi_site site; /* of the call, in a checked run */
     ferry_status (*run)(struct ferryi_async *async, ferryi_stamp *out_last); /* ends the claims; sets the last work on a device */
     void (*free)(struct ferryi_async *async);
 };

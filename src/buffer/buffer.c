@@ -265,7 +265,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         copy->readers = 0;
         ferryi_store_unlock(store);
     }
+    ferryi_store_lock(store);
     store->borrowed_place = FERRYI_PLACE_NONE;
+    ferryi_store_unlock(store);
     ferry_buffer_destroy(buffer);
     return FERRY_OK;
 }

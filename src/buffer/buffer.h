@@ -61,6 +61,16 @@ struct ferryi_validity {
 struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_range range);
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
+/*
+ * Under the lock: all but the element and the count. `*out_host` is host memory that may be page-locked by other means, which the engine's pins know;
+ * NULL: there is nothing to ask.
+ */
+void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host);
+/* The line of ferry_buffer_describe(). */
+void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text, size_t bytes, size_t *length);
+/* snprintf() onto the end of `text`, counting what it would have taken. */
+void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...) FERRY_PRINTF(4, 5);
+
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
 ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
                                  const ferry_transfer_options *options);

@@ -122,6 +122,7 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
                                           access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
+    store->claims[slot].site = access->site;
     if (access->lane)
         ferryi_lane_hold(access->lane);
     return true;

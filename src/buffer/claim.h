@@ -69,8 +69,8 @@ ferryi_access_free_slot(const ferryi_store *store)
 FERRYI_INLINE uint64_t
 ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 {
-    union ferryi_claim_kind all = {.each = {.access = access, .place = (uint8_t)place, .state = (uint8_t)state, .shares = 1}};
-    return all.kind;
+    const union ferryi_claim_kind all = {.each = {.access = access, .state = (uint8_t)state, .shares = 1}}, place_one = {.each = {.place = 1}};
+    return all.kind + (unsigned)place * place_one.kind; /* places are few: no carry */
 }
 
 /* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are held, by the caller. */
@@ -95,10 +95,17 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
     return claim->id = ++store->next_id;
 }
 
-/* What is above the last open slot is free; a hole below it is found again when the table is empty, or by looking. */
+/*
+ * What is above the last open slot is free, whatever it says, and nobody looks at it; a hole below it is found again when the table is empty, or by
+ * looking.
+ */
 FERRYI_INLINE void
 ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32_t slot)
 {
+    if (__builtin_expect(store->claim_counts == FERRYI_CLAIM_ONE, 1)) {
+        store->claim_counts = 0;
+        return;
+    }
     claim->kind = 0;
     claim->id = 0;
     if (--store->claim_count == 0)
@@ -114,6 +121,16 @@ ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
     if (claim->access != FERRY_READ)
         store->write_claims--;
     ferryi_access_free_claim(store, claim, slot);
+}
+
+/* The scope of an access that is open. */
+static inline void
+ferryi_scope_set(ferry_scope *scope, const struct ferryi_access *access)
+{
+    scope->store = access->store;
+    scope->id = access->id;
+    scope->slot = access->slot;
+    scope->flags = 0;
 }
 
 static inline bool

@@ -25,6 +25,7 @@ struct guard {
     const char *gone;      /* why; NULL: the copy is there */
     const char *call;      /* that opened it last, and its range */
     size_t call_begin, call_end;
+    ferryi_site site;      /* where the program made it */
     char name[NAME_ROOM];
 };
 
@@ -88,6 +89,10 @@ describe(const struct guard *guard, const char *address, bool writes, char *text
                  guard->call_begin, guard->call_end);
     else
         snprintf(text, text_bytes, " in no open scope; the last one was %s of bytes %zu to %zu", guard->call, guard->call_begin, guard->call_end);
+    length = (int)strlen(text);
+    const char *site = ferryi_site_text(guard->site);
+    if (*site)
+        snprintf(text + length, text_bytes - (size_t)length, ", by %s", site);
 }
 
 static const struct guard *
@@ -334,6 +339,7 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
     if (!is_guarded(store) || !pointer || !ferryi_store_same_memory(store, place, 0))
         return pointer;
     struct overrun overrun = {0};
+    ferryi_site site = ferryi_site_here();
     ferryi_fault_watch(explain);
     ferryi_mutex_lock(&guards.mutex);
     struct guard *guard = guard_of(store);
@@ -341,6 +347,7 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
         guard->call = call;
         guard->call_begin = begin;
         guard->call_end = end;
+        guard->site = site;
         refresh(guard, store, &overrun);
         pointer = guard->alias + ((char *)pointer - guard->memory);
     }

@@ -6,11 +6,11 @@
 
 /* What a buffer says about itself. Everything here is derived from the map at the moment of asking. */
 
-struct ferryi_validity
-ferryi_store_validity(ferryi_store *store, struct ferryi_range range)
+/* Under the lock. */
+static struct ferryi_validity
+validity_of(const ferryi_store *store, struct ferryi_range range)
 {
-    struct ferryi_validity out = {.all = UINT32_MAX, .every = UINT32_MAX};
-    ferryi_store_lock(store);
+    struct ferryi_validity out = {.all = UINT32_MAX, .every = UINT32_MAX, .exists = store->exists};
     for (size_t at = range.begin; at < range.end;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
         ferryi_places places = segment.places & ~FERRYI_LOST;
@@ -23,7 +23,14 @@ ferryi_store_validity(ferryi_store *store, struct ferryi_range range)
         out.every &= places;
         at = segment.end;
     }
-    out.exists = store->exists;
+    return out;
+}
+
+struct ferryi_validity
+ferryi_store_validity(ferryi_store *store, struct ferryi_range range)
+{
+    ferryi_store_lock(store);
+    struct ferryi_validity out = validity_of(store, range);
     ferryi_store_unlock(store);
     return out;
 }
@@ -106,35 +113,58 @@ ferry_buffer_is_pinned(ferry_buffer *buffer)
     return buffer && ferryi_store_is_pinned(buffer->store);
 }
 
+static void
+add_copies(const ferryi_store *store, ferry_buffer_info *out)
+{
+    for (int place = 0; place <= store->context->place_count; place++) {
+        const struct ferryi_place_copy *copy = &store->copies[place];
+        out->taken_bytes += ferry_block_bytes(copy->block);
+        out->places_held |= copy->pins > 0 ? FERRYI_PLACE_BIT(place) : 0;
+    }
+}
+
+void
+ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host)
+{
+    struct ferryi_validity validity = validity_of(store, range);
+    const struct ferryi_place_copy *host = &store->copies[0];
+    uint32_t places = (2u << store->context->place_count) - 1;
+    memset(out, 0, sizeof(*out));
+    out->name = ferryi_store_name(store);
+    out->site = ferryi_site_text(atomic_load_explicit(&store->site, memory_order_relaxed));
+    out->bytes = range.end - range.begin;
+    out->offset_bytes = range.begin;
+    out->state = ferryi_validity_state(&validity);
+    out->places_with_copy = validity.exists;
+    out->places_current = validity.written ? validity.all & places : 0;
+    out->scopes = ferryi_store_scopes(store);
+    out->handles = store->references;
+    out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
+    out->read_only = store->read_only;
+    out->pinned = host->pointer && host->pinned;
+    add_copies(store, out);
+    *out_host = host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
+}
+
 ferry_status
 ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
 {
     if (!buffer || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a buffer: buffer or out is NULL");
     ferryi_store *store = buffer->store;
-    struct ferryi_validity validity = ferryi_store_validity(store, whole_of(buffer));
-    uint32_t places = (2u << store->context->place_count) - 1;
-    memset(out, 0, sizeof(*out));
-    out->name = ferryi_store_name(store);
-    out->element = buffer->element;
-    out->count = ferryi_buffer_count(buffer);
-    out->bytes = ferry_buffer_bytes(buffer);
-    out->offset_bytes = buffer->offset;
-    out->state = ferryi_validity_state(&validity);
-    out->places_with_copy = validity.exists;
-    out->places_current = validity.written ? validity.all & places : 0;
+    const void *host;
     ferryi_store_lock(store);
-    out->scopes = ferryi_store_scopes(store);
+    ferryi_store_tell(store, whole_of(buffer), out, &host);
+    size_t base_bytes = store->map.bytes;
     ferryi_store_unlock(store);
-    out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
-    out->read_only = store->read_only;
-    out->pinned = ferry_buffer_is_pinned(buffer);
+    out->element = buffer->element;
+    out->count = out->bytes / buffer->element_bytes;
+    out->pinned = out->pinned || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
     return FERRY_OK;
 }
 
-/* snprintf() onto the end of `text`, counting what it would have taken. */
-FERRY_PRINTF(4, 5) static void
-append(char *text, size_t bytes, size_t *length, const char *format, ...)
+void
+ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -144,6 +174,20 @@ append(char *text, size_t bytes, size_t *length, const char *format, ...)
     *length += more > 0 ? (size_t)more : 0;
 }
 
+void
+ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text, size_t bytes, size_t *length)
+{
+    ferryi_text_append(text, bytes, length, "%s[%zu] \"%s\" %zu bytes %s copies:", info->element->name, info->count, info->name, info->bytes,
+                       ferry_state_name(info->state));
+    for (int place = 0; place <= context->place_count; place++)
+        if (info->places_with_copy >> place & 1)
+            ferryi_text_append(text, bytes, length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info->pinned ? "(pinned)" : "");
+    if (info->places_with_copy == 0)
+        ferryi_text_append(text, bytes, length, " none");
+    if (info->borrowed)
+        ferryi_text_append(text, bytes, length, " borrowed%s", info->read_only ? " read-only" : "");
+}
+
 size_t
 ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes)
 {
@@ -151,20 +195,9 @@ ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes)
     size_t length = 0;
     if (!text)
         bytes = 0;
-    if (ferry_buffer_info_get(buffer, &info) != FERRY_OK) {
-        if (bytes > 0)
-            text[0] = 0;
-        return 0;
-    }
-    const ferry_context *context = buffer->store->context;
-    append(text, bytes, &length, "%s[%zu] \"%s\" %zu bytes %s copies:", info.element->name, info.count, info.name, info.bytes,
-           ferry_state_name(info.state));
-    for (int place = 0; place <= context->place_count; place++)
-        if (info.places_with_copy >> place & 1)
-            append(text, bytes, &length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info.pinned ? "(pinned)" : "");
-    if (info.places_with_copy == 0)
-        append(text, bytes, &length, " none");
-    if (info.borrowed)
-        append(text, bytes, &length, " borrowed%s", info.read_only ? " read-only" : "");
+    if (ferry_buffer_info_get(buffer, &info) == FERRY_OK)
+        ferryi_info_append(buffer->store->context, &info, text, bytes, &length);
+    else if (bytes > 0)
+        text[0] = 0;
     return length;
 }

@@ -189,7 +189,7 @@ refuse_to_evict(ferryi_store *store, int place)
  * Forget the copy on the range. The memory of a whole copy goes as well, unless it is pinned by now; who evicts is then refused,
  * since a pin that came between would be left without its memory.
  */
-static ferry_status
+FERRYI_AT_EDGE static ferry_status
 drop(ferryi_store *store, struct ferryi_range range, int place, bool evicts, const char *what)
 {
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRYI_ACCESS_DROP,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/buffer/buffer.h"
@@ -11,46 +10,55 @@
  * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
  */
 
-static inline void
-set_scope(ferry_scope *scope, const struct ferryi_access *access)
+/* The bytes of a range of the handle; false when it is empty, or not inside. */
+FERRYI_INLINE bool
+find_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_range *out)
 {
-    scope->store = access->store;
-    scope->id = access->id;
-    scope->slot = access->slot;
-    scope->flags = 0;
+    size_t all = ferryi_buffer_count(buffer), left = all - offset;
+    size_t elements = count == FERRY_REST ? left : count;
+    if (offset >= all || elements - 1 >= left)
+        return false;
+    out->begin = buffer->offset + offset * buffer->element_bytes;
+    out->end = out->begin + elements * buffer->element_bytes;
+    return true;
+}
+
+/* ferryi_store_copy() at the lane's place. */
+FERRYI_INLINE struct ferryi_place_copy *
+copy_of(ferryi_store *store, const ferryi_lane *lane)
+{
+    return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
 }
 
 /*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, so
- * that the compiler saves no registers; whatever it does not cover goes to a function with the same arguments.
+ * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
+ * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain.
  */
 FERRYI_INLINE bool
-open_read_hit(ferry_buffer *buffer, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
+open_read_hit(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
-    ferryi_store *store = buffer->store;
-    struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
-    if (range.begin == range.end || !ferryi_store_lock_plain(store))
+    if (!ferryi_store_lock_plain(store))
         return false;
+    int place = lane ? lane->place : FERRY_PLACE_HOST;
     /* A place that holds bytes has memory for them. */
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    const struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
+    ferryi_stamp written = copy->written;
     uint32_t slot = store->claim_high;
     /* A resize may have cut the range since it was checked. */
-    bool hit = ferryi_valid_map_holds_fast(&store->map, place) && range.end <= store->map.bytes && store->write_claims == 0 &&
-               slot < store->claim_capacity &&
-               (copy->written == 0 || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+    bool hit = (store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && range.end <= store->map.bytes &&
+               store->write_claims == 0 && slot < store->claim_capacity &&
+               (written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written));
     if (hit) {
         struct ferryi_claim *claim = &store->claims[slot];
         uint64_t id = ++store->next_id;
-        store->claim_high = slot + 1;
-        store->claim_count++;
+        store->claim_counts += FERRYI_CLAIM_ONE;
         claim->begin = range.begin;
         claim->end = range.end;
         claim->id = id;
         claim->lane = lane;
         claim->kind = ferryi_claim_kind(FERRY_READ, place, FERRYI_CLAIM_HELD);
-        claim->generation = lane ? lane->generation : 0;
-        if (lane && lane->by_thread)
-            claim->thread = ferryi_thread_id();
+        if (lane)
+            claim->generation = lane->generation;
         scope->store = store;
         scope->id = id;
         scope->slot = slot;
@@ -119,21 +127,20 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
         return FERRY_OK;
     }
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)kind,
-                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place)};
+                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place),
+                                   .site = ferryi_context_site(store->context, FERRYI_SITE_NONE)};
     ferry_status status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
         return status;
-    set_scope(scope, &access);
+    ferryi_scope_set(scope, &access);
     *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
 static ferry_status
-open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, size_t offset, size_t count, ferry_scope *scope, void **out)
+open_at(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
-    struct ferryi_range range = ferryi_buffer_range(buffer, offset, count);
-    ferryi_store *store = buffer->store;
     if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) && ferryi_store_lock_plain(store)) {
         bool open = open_locked(store, range, kind, place, lane, scope, out);
         bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
@@ -150,12 +157,18 @@ open_at(ferry_buffer *buffer, ferry_access kind, int place, ferryi_lane *lane, s
     return open_slow(store, range, kind, place, lane, scope, out);
 }
 
-FERRYI_INLINE bool
-arguments_fit(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
-              const ferry_scope *scope, void *const *out)
+/* A READ that is no hit. */
+FERRYI_AT_EDGE static ferry_status
+open_read(ferryi_store *store, size_t begin, size_t end, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
-    return buffer && element && scope && out && element->identity == buffer->identity && access >= FERRY_READ &&
-           access <= FERRY_OVERWRITE && ferryi_buffer_range_fits(buffer, offset, count);
+    return open_at(store, (struct ferryi_range){begin, end}, FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, lane, scope, out);
+}
+
+/* All but the range. */
+FERRYI_INLINE bool
+arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const ferry_scope *scope, void *const *out)
+{
+    return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
 FERRYI_COLD static ferry_status
@@ -172,45 +185,62 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
     return ferryi_buffer_refuse(buffer, element, offset, count, what);
 }
 
-static __attribute__((noinline)) ferry_status
+static inline bool
+open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const ferry_scope *scope,
+          void *const *out)
+{
+    return arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
+           ferryi_buffer_range_fits(buffer, offset, count);
+}
+
+FERRYI_AT_EDGE static ferry_status
 open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, ferry_scope *scope,
           void **out)
 {
-    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
+    if (!open_fits(buffer, element, access, offset, count, scope, out))
         return refuse_open(buffer, element, access, offset, count, 0, scope, out);
-    return open_at(buffer, access, FERRY_PLACE_HOST, NULL, offset, count, scope, out);
+    return open_at(buffer->store, ferryi_buffer_range(buffer, offset, count), access, FERRY_PLACE_HOST, NULL, scope, out);
 }
 
 ferry_status
 ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
                        ferry_scope *scope, void **out)
 {
-    if (access == FERRY_READ && arguments_fit(buffer, element, access, offset, count, scope, out) &&
-        open_read_hit(buffer, FERRY_PLACE_HOST, NULL, offset, count, scope, out))
+    struct ferryi_range range;
+    if (access != FERRY_READ || !arguments_fit(buffer, element, scope, out) || !find_range(buffer, offset, count, &range))
+        return open_host(buffer, element, access, offset, count, scope, out);
+    ferryi_store *store = buffer->store;
+    if (open_read_hit(store, range, NULL, scope, out))
         return FERRY_OK;
-    return open_host(buffer, element, access, offset, count, scope, out);
+    return open_read(store, range.begin, range.end, NULL, scope, out);
 }
 
-static __attribute__((noinline)) ferry_status
+FERRYI_AT_EDGE static ferry_status
 open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
             ferry_scope *scope, void **out)
 {
     ferryi_lane *lane;
-    if (!arguments_fit(buffer, element, access, offset, count, scope, out))
+    if (!open_fits(buffer, element, access, offset, count, scope, out))
         return refuse_open(buffer, element, access, offset, count, 1, scope, out);
     ferry_status status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
-    return status == FERRY_OK ? open_at(buffer, access, lane->place, lane, offset, count, scope, out) : status;
+    if (status != FERRY_OK)
+        return status;
+    return open_at(buffer->store, ferryi_buffer_range(buffer, offset, count), access, lane->place, lane, scope, out);
 }
 
 ferry_status
 ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset,
                          size_t count, ferry_scope *scope, void **out)
 {
-    if (access == FERRY_READ && stream && arguments_fit(buffer, element, access, offset, count, scope, out) &&
-        stream->context == buffer->store->context && ferryi_lane_is_numbered(stream->lane) &&
-        open_read_hit(buffer, stream->lane->place, stream->lane, offset, count, scope, out))
+    struct ferryi_range range;
+    if (access != FERRY_READ || !stream || !arguments_fit(buffer, element, scope, out) || stream->context != buffer->store->context ||
+        !find_range(buffer, offset, count, &range))
+        return open_device(buffer, element, access, stream, offset, count, scope, out);
+    ferryi_store *store = buffer->store;
+    ferryi_lane *lane = stream->lane;
+    if (lane->is_plain && open_read_hit(store, range, lane, scope, out))
         return FERRY_OK;
-    return open_device(buffer, element, access, stream, offset, count, scope, out);
+    return open_read(store, range.begin, range.end, lane, scope, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
@@ -220,11 +250,11 @@ FERRYI_INLINE bool
 stamps_freely(const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
 {
     const ferryi_lane *lane = claim->lane;
-    return ferryi_lane_is_numbered(lane) && !copy->eager && lane->generation == claim->generation &&
+    return lane->bit && !copy->eager && lane->generation == claim->generation &&
            !atomic_load_explicit(&lane->retired, memory_order_relaxed);
 }
 
-/* Under the lock: close a READ that nobody shares. */
+/* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
 FERRYI_INLINE bool
 close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
@@ -233,12 +263,22 @@ close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
         return false;
     if (!lane)
         return true;
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-    if (!stamps_freely(claim, copy))
+    struct ferryi_place_copy *copy = copy_of(store, lane);
+    if (!stamps_freely(claim, copy) || !ferryi_lane_is_stamped(lane))
         return false;
-    ferryi_lane_stamp(lane);
-    copy->readers |= UINT64_C(1) << lane->number;
+    if (!(copy->readers & lane->bit))
+        copy->readers |= lane->bit;
     return true;
+}
+
+/* The same for the first use since an event. */
+static bool
+close_first_read_hit(ferryi_store *store, struct ferryi_claim *claim)
+{
+    if (claim->access != FERRY_READ || !claim->lane || !stamps_freely(claim, copy_of(store, claim->lane)))
+        return false;
+    ferryi_lane_stamp(claim->lane);
+    return close_read_hit(store, claim);
 }
 
 /* Under the lock: close a write, if that takes no driver call. */
@@ -324,13 +364,14 @@ close_how(ferry_scope *scope, enum ferryi_close how)
     return close_slow(scope, &copy, how, copy.lane);
 }
 
-/* No READ hit: with the plain lock held, and a claim that may be another's. */
+/* No common READ hit: with the plain lock held, and a claim that may be another's. */
 static __attribute__((noinline)) ferry_status
 close_locked(ferry_scope *scope)
 {
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
-    bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_write_hit(store, claim);
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
+               (close_first_read_hit(store, claim) || close_write_hit(store, claim));
     if (hit) {
         ferryi_access_remove_claim(store, scope->slot);
         scope->store = NULL;
@@ -352,11 +393,12 @@ ferry_scope_close(ferry_scope *scope)
 {
     ferryi_store *store = scope ? scope->store : NULL;
     if (store && ferryi_store_lock_plain(store)) {
-        struct ferryi_claim *claim = &store->claims[scope->slot];
-        bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
+        uint32_t slot = scope->slot;
+        struct ferryi_claim *claim = &store->claims[slot];
+        bool hit = slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
         if (!hit)
             return close_locked(scope);
-        ferryi_access_free_claim(store, claim, scope->slot);
+        ferryi_access_free_claim(store, claim, slot);
         scope->store = NULL;
         ferryi_store_unlock_plain(store);
         return FERRY_OK;
@@ -397,153 +439,6 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
     return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, last_use->lane);
-}
-
-void
-ferry_scope_close_all(ferry_scope *scopes, size_t count)
-{
-    for (size_t i = 0; scopes && i < count; i++) {
-        ferryi_store *store = scopes[i].store;
-        ferry_context *context = store ? store->context : NULL;
-        if (ferry_scope_close(&scopes[i]) != FERRY_OK && context)
-            ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count, ferry_last_error());
-    }
-}
-
-/* -- several at once ------------------------------------------------------------------------------- */
-
-static ferry_status
-check_argument(const ferry_argument *argument, size_t index, const ferry_context *context)
-{
-    if (argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu is a value", index);
-    if (argument->access < FERRY_READ || argument->access > FERRY_OVERWRITE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
-    struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset, argument->count,
-                                              "open several buffers", &range);
-    if (status == FERRY_OK && argument->buffer->store->context != context)
-        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "open several buffers: argument %zu belongs to another context", index);
-    return status;
-}
-
-/* Fill `wanted` with the arguments that are not empty; index[i] tells where argument i went, or SIZE_MAX. */
-static size_t
-collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct ferryi_range range = ferryi_buffer_range(arguments[i].buffer, arguments[i].offset, arguments[i].count);
-        index[i] = range.begin == range.end ? SIZE_MAX : used;
-        if (range.begin != range.end)
-            wanted[used++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
-                                                    .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
-                                                    .lane = lane, .reason = "open_all"};
-    }
-    return used;
-}
-
-/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
-static void
-share_claim(const struct ferryi_access *from, ferry_scope *scope)
-{
-    ferryi_store_lock(from->store);
-    uint32_t *shares = &from->store->claims[from->slot].shares;
-    if (*shares == 0) {
-        *shares = 1u << 1;
-        scope->flags = 1;
-    } else {
-        scope->flags = 32u - (uint32_t)__builtin_clz(*shares);
-        *shares |= 1u << scope->flags;
-    }
-    ferryi_store_unlock(from->store);
-}
-
-static void *
-hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
-{
-    void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
-    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin, wanted->end);
-}
-
-static void
-hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
-         const size_t *index, const size_t *group)
-{
-    for (size_t i = 0; i < count; i++) {
-        memset(&scopes[i], 0, sizeof(scopes[i]));
-        if (pointers)
-            pointers[i] = NULL;
-        if (index[i] == SIZE_MAX)
-            continue;
-        const struct ferryi_access *from = &merged[group[index[i]]];
-        set_scope(&scopes[i], from);
-        if (pointers)
-            pointers[i] = hand_out_one(from, &wanted[index[i]]);
-        share_claim(from, &scopes[i]);
-    }
-}
-
-/* Whether no merged range has more members than a claim has shares. */
-static bool
-shares_suffice(const size_t *group, size_t used)
-{
-    for (size_t i = 0; i < used; i++) {
-        size_t members = 0;
-        for (size_t j = 0; j < used; j++)
-            members += group[j] == group[i];
-        if (members >= FERRYI_CLAIM_SHARES)
-            return false;
-    }
-    return true;
-}
-
-ferry_status
-ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments, size_t count, int place,
-                     ferry_stream *stream)
-{
-    if (count == 0)
-        return FERRY_OK;
-    if (!scopes || !arguments || !arguments[0].buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: scopes, arguments or the first buffer is NULL");
-    ferry_context *context = arguments[0].buffer->store->context;
-    ferryi_lane *lane = NULL;
-    ferry_status status = ferryi_context_check_place(context, place, "open several buffers");
-    if (status == FERRY_OK && place == 0 && stream)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: a stream at the host");
-    if (status == FERRY_OK && place != 0)
-        status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
-    if (status == FERRY_OK && lane && lane->place != place)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, lane->place);
-    for (size_t i = 0; i < count && status == FERRY_OK; i++)
-        status = check_argument(&arguments[i], i, context);
-    if (status != FERRY_OK)
-        return status;
-
-    struct ferryi_access *wanted = calloc(count, 2 * sizeof(*wanted));
-    size_t *index = calloc(count, 2 * sizeof(*index));
-    if (wanted && index) {
-        struct ferryi_access *merged = wanted + count;
-        size_t *group = index + count;
-        size_t used = collect(arguments, count, place, lane, wanted, index);
-        size_t left = ferryi_access_merge(wanted, used, merged, group);
-        status = shares_suffice(group, used) ? ferryi_access_open(merged, left)
-                                             : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
-                                                           FERRYI_CLAIM_SHARES - 1);
-        if (status == FERRY_OK) {
-            for (size_t i = 0; i < left; i++) {
-                ferryi_store_lock(merged[i].store);
-                merged[i].store->claims[merged[i].slot].shares = 0;
-                ferryi_store_unlock(merged[i].store);
-            }
-            hand_out(scopes, out_pointers, count, wanted, merged, index, group);
-        }
-    } else {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %zu buffers: no memory for their scopes", count);
-    }
-    free(wanted);
-    free(index);
-    return status;
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */

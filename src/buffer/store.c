@@ -156,6 +156,7 @@ ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t cou
     if (interned->align > ferryi_store_align(store))
         store->align_shift = (uint8_t)__builtin_ctzll(interned->align);
     atomic_store_explicit(&buffer->references, 1, memory_order_release);
+    atomic_store_explicit(&store->site, ferryi_context_site(store->context, FERRYI_SITE_UNKNOWN), memory_order_release);
     return buffer;
 }
 
@@ -307,9 +308,11 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     ferryi_store_lock(store);
     for (uint32_t slot = 0; slot < store->claim_high && length < text_bytes; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_HELD)
-            length += (size_t)snprintf(text + length, text_bytes - length, "%s%s of bytes %zu to %zu", length ? ", " : "",
-                                       ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end);
+        if (claim->state != FERRYI_CLAIM_HELD)
+            continue;
+        const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
+        length += (size_t)snprintf(text + length, text_bytes - length, "%s%s of bytes %zu to %zu%s%s", length ? "; " : "",
+                                   ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end, *site ? " by " : "", site);
     }
     ferryi_store_unlock(store);
 }
@@ -322,7 +325,7 @@ report_open_scopes(ferryi_store *store)
     if (held == 0)
         return;
     ferryi_store_unlock(store);
-    char scopes[200];
+    char scopes[FERRYI_SCOPES_TEXT];
     ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
     ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; it goes with the last: %s", ferryi_store_name(store),
                held, scopes);

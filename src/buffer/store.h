@@ -20,6 +20,7 @@
 #include <ferry/buffer.h>
 
 #include "src/base/base.h"
+#include "src/base/site.h"
 #include "src/context.h"
 #include "src/valid_map.h"
 
@@ -65,6 +66,7 @@ struct ferryi_spans {
 };
 
 #define FERRYI_CLAIM_SHARES 32
+#define FERRYI_CLAIM_ONE    (UINT64_C(1) << 32 | 1) /* one open claim in the first slot, as claim_counts tells it */
 
 #define FERRYI_CLAIM_KIND                                                                      \
     {                                                                                          \
@@ -88,6 +90,7 @@ struct ferryi_claim {
         uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
     };
     uint32_t generation; /* of the lane */
+    ferryi_site site;    /* of a scope of a checked run; else nothing */
     const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
 };
 
@@ -129,10 +132,15 @@ struct ferryi_store_extra {
 
 typedef struct ferryi_store {
     _Atomic uint64_t word;
-    uint32_t claim_count, claim_high, claim_capacity; /* open; slots beyond the last open one; room */
-    uint32_t write_claims;                            /* open ones that are no READ */
-    uint32_t exists;                                  /* places with a copy, logically */
-    uint32_t shared;                                  /* places that use copies[0] */
+    union {
+        struct {
+            uint32_t claim_count, claim_high; /* open; slots up to the last open one */
+        };
+        uint64_t claim_counts;                /* both, for the hit path: FERRYI_CLAIM_ONE each time */
+    };
+    uint32_t claim_capacity, write_claims;    /* room; open ones that are no READ */
+    uint32_t exists;                          /* places with a copy, logically */
+    uint32_t shared;                          /* places that use copies[0] */
     struct ferryi_claim *claims;
     uint64_t next_id;
     ferryi_valid_map map;
@@ -144,6 +152,7 @@ typedef struct ferryi_store {
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
     uint8_t align_shift; /* copies are aligned to 1 << this */
     bool read_only, scrub, crowded;
+    _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     struct ferryi_store *next, *prev; /* the context's list, youngest first */
     struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
@@ -162,7 +171,8 @@ void ferryi_stores_clear(ferry_context *context);
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* What the user's open scopes are, such as "update_host of bytes 0 to 40"; "" for none. Without the lock. */
+/* What the user's open scopes are, such as "update_host of bytes 0 to 40", in a checked run also whose; "" for none. Without the lock. */
+#define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
 /* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */
 void ferryi_store_free(ferryi_store *store);

@@ -129,8 +129,11 @@ lane_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
     lane->device = device;
     lane->place = place;
     lane->number = number;
+    lane->bit = number ? UINT64_C(1) << number : 0;
+    lane->place_bit = UINT32_C(1) << place;
     lane->per_thread = per_thread;
     lane->by_thread = per_thread || (device->capabilities & FERRYI_DEVICE_COHERENT);
+    lane->is_plain = number && !lane->by_thread;
     atomic_init(&lane->holders, 1);
     ferryi_mutex_init(&lane->mutex);
     return lane;

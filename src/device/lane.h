@@ -69,12 +69,15 @@ struct ferryi_lane {
     _Atomic uint64_t used;               /* 1 + tick at the last noted use; 0: never used */
     _Atomic uint64_t seen[FERRYI_LANES]; /* how far into each lane this one is ordered */
     unsigned number;                     /* 0: joins */
+    uint64_t bit;                        /* of the number in sets of lanes; 0: it has none */
+    uint32_t place_bit;                  /* of the place in sets of places */
     ferryi_order *order;
     ferryi_device *device;
     int place;
     void *native;                        /* NULL once retired (numbered lanes) */
     _Atomic uint32_t generation;         /* rises each time the number is handed out */
     bool per_thread;                     /* CUDA's handle that means another stream in each thread */
+    bool is_plain;                       /* numbered, and not by_thread */
     bool by_thread;                      /* uses by different threads are not in order: per_thread, and devices that run on the caller */
     atomic_bool internal;                /* the engine's own, and joins */
     bool owned;                          /* retire destroys the native stream */
@@ -137,6 +140,14 @@ ferryi_lane_stamp(ferryi_lane *lane)
     return ferryi_stamp_make(lane->number, tick);
 }
 
+/* True when ferryi_lane_stamp() would have nothing to do: the lane was used since its last event. */
+static inline bool
+ferryi_lane_is_stamped(const ferryi_lane *lane)
+{
+    uint64_t tick = atomic_load_explicit(&lane->tick, memory_order_acquire);
+    return atomic_load_explicit(&lane->used, memory_order_relaxed) > tick;
+}
+
 /* True when the stamp's work is known to have happened. */
 static inline bool
 ferryi_stamp_is_done(const ferryi_order *order, ferryi_stamp stamp)
@@ -145,15 +156,20 @@ ferryi_stamp_is_done(const ferryi_order *order, ferryi_stamp stamp)
                              ferryi_stamp_tick(stamp);
 }
 
+/* True when a numbered lane has seen the stamp, or is its own. */
+static inline bool
+ferryi_lane_has_seen(const ferryi_lane *lane, ferryi_stamp stamp)
+{
+    unsigned number = ferryi_stamp_number(stamp);
+    return atomic_load_explicit(&lane->seen[number], memory_order_acquire) > ferryi_stamp_tick(stamp) || lane->number == number;
+}
+
 /* True when later work of `lane` (NULL: of the host) is ordered after the stamp, without asking the driver. */
 static inline bool
 ferryi_stamp_is_ordered(const ferryi_order *order, const ferryi_lane *lane, ferryi_stamp stamp)
 {
-    if (ferryi_stamp_is_done(order, stamp))
-        return true;
-    unsigned number = ferryi_stamp_number(stamp);
-    return lane && ((lane->number == number) || (lane->number && atomic_load_explicit(&lane->seen[number], memory_order_acquire) >
-                                                                     ferryi_stamp_tick(stamp)));
+    /* What a stream waited for is asked first: of what another stream wrote it often is all that is known. */
+    return (lane && ferryi_lane_is_numbered(lane) && ferryi_lane_has_seen(lane, stamp)) || ferryi_stamp_is_done(order, stamp);
 }
 
 /* Make later work of `lane` (NULL: the host, blocking) wait for the stamp, with driver calls where it is not ordered yet. */

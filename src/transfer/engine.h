@@ -67,6 +67,7 @@ struct ferryi_engine_config {
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
+    bool trace_sites; /* traces tell where the program called */
 };
 
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);

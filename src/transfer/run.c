@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/base/site.h"
+
 /* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
 #define DIRECT_PART ((size_t)4 << 20)
 
@@ -199,6 +201,7 @@ tell(const struct ferryi_run *run)
         .target_place = job->foreign_target ? -1 : run->target_place,
         .direction = run->direction,
         .staged = run->staged,
+        .site = ferryi_site_text(config->trace_sites ? ferryi_site_here() : FERRYI_SITE_NONE),
     };
     config->trace(&trace, config->trace_user);
 }

@@ -669,6 +669,25 @@ run_first_uses(struct world *world)
     return status;
 }
 
+static bool
+see(const ferry_buffer_info *info, void *user)
+{
+    *(size_t *)user += info->count;
+    return true;
+}
+
+static ferry_status
+run_walk(struct world *world)
+{
+    size_t count = 0;
+    ferry_status status = ferry_context_walk(world->f.context, see, &count);
+    if (status == FERRY_OK)
+        assert_int_equal(count, 2 * COUNT);
+    else
+        assert_int_equal(count, 0);
+    return status;
+}
+
 static const struct scenario scenarios[] = {
     {"read at the host", run_read_host, NULL, false},
     {"update at the host", run_update_host, expect_host_write, false},
@@ -710,6 +729,7 @@ static const struct scenario scenarios[] = {
     {"copy within a buffer", run_copy_within, expect_copy_within, true},
     {"batch within a buffer", run_batch_within, expect_batch_within, true},
     {"convert to memory, checked by the host", run_convert_checked, NULL, false},
+    {"walk", run_walk, NULL, false},
 };
 
 /* -- failing once ----------------------------------------------------------------------------------- */

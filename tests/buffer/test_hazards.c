@@ -56,6 +56,33 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
+/* The same where the read waits for nothing, opened and closed by the shortest way. */
+static void
+test_write_after_a_read_that_was_a_hit(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1), *c = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
+    ferry_event *event;
+    fill_on(f, y, b, 0, COUNT, 0);
+    fill_on(f, z, b, 0, COUNT, 0);
+    fill_on(f, x, a, 0, COUNT, 1);
+    OK(ferry_stream_record(a, &event));
+    OK(ferry_stream_wait_event(b, event));
+    ferry_event_destroy(&event);
+    uint64_t before = device_calls(f);
+    copy_on(f, b, y, 0, x, 0, COUNT);
+    copy_on(f, b, z, 0, x, 0, COUNT);
+    assert_int_equal(device_calls(f), before);
+    fill_on(f, x, c, 0, COUNT, 2);
+    OK(ferry_stream_synchronize(c));
+    expect_all(x, 0, COUNT, 2);
+    expect_all(y, 0, COUNT, 1);
+    expect_all(z, 0, COUNT, 1);
+    DESTROY_BUFFERS(&x, &y, &z);
+    DESTROY_STREAMS(&a, &b, &c);
+}
+
 static void
 test_write_after_write(void **state)
 {
@@ -833,6 +860,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_read_after_write),
         TEST(test_write_after_read),
+        TEST(test_write_after_a_read_that_was_a_hit),
         TEST(test_write_after_write),
         TEST(test_host_between_streams),
         TEST(test_streams_at_the_same_address),

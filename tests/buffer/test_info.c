@@ -110,6 +110,302 @@ test_memory_info_adds_up(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* -- what holds the memory ------------------------------------------------------------------------- */
+
+enum { MOST = 8 };
+
+struct seen {
+    size_t count, until;
+    ferry_buffer_info infos[MOST];
+    char names[MOST][32];
+};
+
+static bool
+see(const ferry_buffer_info *info, void *user)
+{
+    struct seen *seen = user;
+    assert_true(seen->count < MOST);
+    snprintf(seen->names[seen->count], sizeof(seen->names[0]), "%s", info->name);
+    seen->infos[seen->count++] = *info;
+    return seen->count != seen->until;
+}
+
+/* "Visit every buffer of the context, the youngest first." "a buffer that was destroyed is there while views or scopes keep it." */
+static void
+test_a_walk_sees_every_buffer(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *first, *second, *third, *view;
+    ferry_scope scope;
+    double outside[4];
+    void *pointer;
+    struct seen seen = {0};
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 0);
+
+    OK(ferry_buffer_create(f->context, INT, 1000, &(ferry_buffer_options){.name = "first"}, &first));
+    OK(ferry_buffer_create(f->context, FLOAT, 10, NULL, &second));
+    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.name = "third", .read_only = true}, &third));
+    write_counting(f, first, 0, 0, FERRY_REST, 0);
+    touch(f, first, f->places, FERRY_READ, 0, 10);
+    OK(ferry_buffer_pin(first, 0, &pointer));
+    OK(ferry_buffer_view(first, INT, 10, 20, &view));
+    ferry_buffer_destroy(&first);
+    open_at(f, view, 0, FERRY_READ, 0, FERRY_REST, &scope);
+
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 3);
+    assert_string_equal(seen.names[0], "third");
+    assert_string_equal(seen.names[1], "");
+    assert_string_equal(seen.names[2], "first");
+    const ferry_buffer_info *info = &seen.infos[2];
+    assert_true(ferry_element_equal(info->element, INT));
+    assert_int_equal(info->count, 1000);
+    assert_int_equal(info->bytes, 4000);
+    assert_int_equal(info->offset_bytes, 0);
+    assert_int_equal(info->handles, 1);
+    assert_int_equal(info->scopes, 1);
+    assert_int_equal(info->places_held, 1);
+    assert_int_equal(info->places_with_copy, 1u | 1u << f->places);
+    assert_int_equal(info->places_current, 1);
+    assert_int_equal(info->state, FERRY_STATE_HOST_DIRTY);
+    assert_in_range(info->taken_bytes, f->coherent ? 4000 : 8000, 2 * 8192);
+    if (!f->context->debug)
+        assert_string_equal(info->site, "");
+    info = &seen.infos[1];
+    assert_int_equal(info->state, FERRY_STATE_UNINITIALIZED);
+    assert_int_equal(info->taken_bytes, 0);
+    assert_int_equal(info->handles, 1);
+    info = &seen.infos[0];
+    assert_true(info->borrowed && info->read_only);
+    assert_int_equal(info->taken_bytes, 0);
+    assert_int_equal(info->bytes, sizeof(outside));
+
+    /* "false ends the walk" */
+    seen = (struct seen){.until = 2};
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 2);
+
+    /* The scope is all that keeps it. */
+    OK(ferry_buffer_unpin(view, 0));
+    ferry_buffer_destroy(&view);
+    fixture_expect_log(f, "1 scopes are open");
+    seen = (struct seen){0};
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.infos[2].handles, 0);
+    OK(ferry_scope_close(&scope));
+    seen = (struct seen){0};
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 2);
+
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_walk(NULL, see, &seen));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_walk(f->context, NULL, &seen));
+    DESTROY_BUFFERS(&second, &third);
+}
+
+static bool
+destroy_one(const ferry_buffer_info *info, void *user)
+{
+    ferry_buffer **left = user;
+    (void)info;
+    while (*left == NULL)
+        left++;
+    ferry_buffer_destroy(left);
+    return true;
+}
+
+/* "`visit` runs with no lock held, and may call the library; the info, its strings too, is good until it returns" */
+static void
+test_a_visit_may_destroy_what_it_sees(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffers[MOST + 1] = {NULL};
+    struct seen seen = {0};
+    for (int i = 0; i < MOST; i++)
+        OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "named"}, &buffers[i]));
+    OK(ferry_context_walk(f->context, destroy_one, buffers));
+    for (int i = 0; i < MOST; i++)
+        assert_null(buffers[i]);
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen.count, 0);
+}
+
+/* "a line for each place with the bytes that its pools have live and idle, then one for each buffer, those that took most first" */
+static void
+test_a_context_describes_what_holds_memory(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *small, *large;
+    ferry_buffer_info info;
+    ferry_scope scope;
+    char text[4096], cut[16], expected[512];
+    OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.name = "large"}, &large));
+    OK(ferry_buffer_create(f->context, INT, 500, &(ferry_buffer_options){.name = "small"}, &small));
+    write_counting(f, large, 0, 0, FERRY_REST, 0);
+    write_counting(f, small, 0, 0, FERRY_REST, 0);
+    open_at(f, small, 0, FERRY_READ, 0, 10, &scope);
+    size_t length = ferry_context_describe(f->context, text, sizeof(text));
+    assert_int_equal(length, strlen(text));
+    assert_ptr_equal(strstr(text, "host: "), text);
+    for (int place = 1; place <= f->places && !f->coherent; place++) {
+        snprintf(expected, sizeof(expected), "\n%s: ", f->context->names[place]);
+        assert_non_null(strstr(text, expected));
+    }
+    OK(ferry_buffer_info_get(large, &info));
+    snprintf(expected, sizeof(expected), "\nint[5000] \"large\" 20000 bytes HOST_ONLY copies: host; %zu bytes taken", info.taken_bytes);
+    const char *line = strstr(text, expected);
+    assert_non_null(line);
+    OK(ferry_buffer_info_get(small, &info));
+    snprintf(expected, sizeof(expected), "\nint[500] \"small\" 2000 bytes HOST_ONLY copies: host; %zu bytes taken; 1 scopes open", info.taken_bytes);
+    assert_true(strstr(text, expected) > line);
+    assert_int_equal(text[length - 1], '\n');
+
+    memset(cut, 'x', sizeof(cut));
+    assert_int_equal(ferry_context_describe(f->context, cut, 10), length);
+    assert_memory_equal(cut + 9, "\0x", 2);
+    assert_memory_equal(cut, text, 9);
+    assert_int_equal(ferry_context_describe(f->context, NULL, 0), length);
+    assert_int_equal(ferry_context_describe(NULL, cut, sizeof(cut)), 0);
+    assert_string_equal(cut, "");
+    OK(ferry_scope_close(&scope));
+    DESTROY_BUFFERS(&small, &large);
+}
+
+/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps its shell. */
+static void
+test_a_destroyed_context_has_nothing_to_tell(void **state)
+{
+    (void)state;
+    ferry_context *context, *gone;
+    ferry_buffer *b;
+    char text[8];
+    struct seen seen = {0};
+    OK(ferry_context_create(NULL, &context));
+    OK(ferry_buffer_create(context, INT, 10, NULL, &b));
+    gone = context;
+    ferry_context_destroy(&context);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_context_walk(gone, see, &seen));
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(ferry_context_describe(gone, text, sizeof(text)), 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* -- sites ------------------------------------------------------------------------------------------ */
+
+struct sites {
+    ferryi_mutex mutex;
+    unsigned told, named;
+    char last[256];
+};
+
+static void
+note_site(const ferry_trace *trace, void *user)
+{
+    struct sites *sites = user;
+    ferryi_mutex_lock(&sites->mutex);
+    sites->told++;
+    sites->named += strstr(trace->site, "play_transfers+0x") == trace->site;
+    snprintf(sites->last, sizeof(sites->last), "%s: %s", trace->reason, trace->site);
+    ferryi_mutex_unlock(&sites->mutex);
+}
+
+/* Global, so that it has a name. */
+void play_transfers(fixture *f, struct sites *sites);
+
+/* Nothing may be under way. */
+static void
+expect_named(const struct sites *sites, const char *call)
+{
+    if (sites->named != sites->told)
+        fail_msg("%s: %s", call, sites->last);
+}
+
+#define TOLD(call)                                         \
+    do {                                                   \
+        unsigned before_ = sites->told;                    \
+        OK(call);                                          \
+        assert_true(sites->told > before_ || f->coherent); \
+        expect_named(sites, #call);                        \
+    } while (0)
+
+__attribute__((noinline)) void
+play_transfers(fixture *f, struct sites *sites)
+{
+    static int numbers[1000];
+    ferry_buffer *a, *b, *view;
+    ferry_event *event;
+    ferry_scope scope;
+    void *p;
+    int five = 5;
+    OK(ferry_buffer_create(f->context, INT, 1000, NULL, &a));
+    OK(ferry_buffer_create(f->context, INT, 1000, NULL, &b));
+    TOLD(ferry_buffer_copy_from(a, INT, 0, numbers, 1000));
+    TOLD(ferry_buffer_open_device(a, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &p));
+    OK(ferry_scope_close(&scope));
+    TOLD(ferry_buffer_open_host(a, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
+    OK(ferry_scope_close(&scope));
+    TOLD(ferry_buffer_sync_to(a, 0, FERRY_REST, 1));
+    TOLD(ferry_buffer_fill(a, INT, 0, 1000, &five));
+    TOLD(ferry_buffer_copy_to(a, INT, 0, numbers, 1000));
+    TOLD(ferry_buffer_copy(b, INT, 0, a, 0, 1000));
+    OK(ferry_buffer_view(a, INT, 0, 500, &view));
+    touch(f, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    TOLD(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
+    OK(ferry_scope_close(&scope));
+    TOLD(ferry_buffer_evict(a, 1));
+    OK(ferry_buffer_copy_from_async(a, INT, 0, numbers, 1000, f->stream, &event));
+    OK(ferry_event_synchronize(event));
+    expect_named(sites, "copy_from_async");
+    ferry_event_destroy(&event);
+    TOLD(ferry_buffer_copy_to_2d(a, INT, 0, 10, numbers, 10, 5, 100));
+    DESTROY_BUFFERS(&view, &a, &b);
+}
+
+/* "where the program made that call" */
+static void
+test_traces_of_checked_runs_tell_where_the_program_called(void **state)
+{
+    (void)state;
+    static fixture f;
+    struct sites sites = {0};
+    ferry_buffer *b;
+    ferry_buffer_info info;
+    char text[1024];
+    const char *before = getenv("FERRY_DEBUG");
+    char *kept = before ? strdup(before) : NULL;
+    ferryi_mutex_init(&sites.mutex);
+    setenv("FERRY_DEBUG", "1", 1);
+    fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});
+    play_transfers(&f, &sites);
+    b = make_ints(&f, 10);
+    OK(ferry_buffer_info_get(b, &info));
+    assert_non_null(strstr(info.site, "make_ints+0x"));
+    ferry_context_describe(f.context, text, sizeof(text));
+    assert_non_null(strstr(text, "; made by make_ints+0x"));
+    ferry_buffer_destroy(&b);
+    fixture_close(&f);
+
+    /* "\"\" but in checked runs" */
+    setenv("FERRY_DEBUG", "0", 1);
+    sites = (struct sites){.mutex = sites.mutex};
+    fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});
+    b = make_counting(&f, 10, 0);
+    touch(&f, b, 1, FERRY_READ, 0, FERRY_REST);
+    assert_true(f.coherent || sites.told > 0);
+    assert_int_equal(sites.named, 0);
+    OK(ferry_buffer_info_get(b, &info));
+    assert_string_equal(info.site, "");
+    ferry_buffer_destroy(&b);
+    fixture_close(&f);
+    if (kept)
+        setenv("FERRY_DEBUG", kept, 1);
+    else
+        unsetenv("FERRY_DEBUG");
+    free(kept);
+    ferryi_mutex_destroy(&sites.mutex);
+}
+
 int
 main(void)
 {
@@ -119,6 +415,11 @@ main(void)
         TEST(test_state_names),
         TEST(test_traces_tell_why_bytes_move),
         TEST(test_memory_info_adds_up),
+        TEST(test_a_walk_sees_every_buffer),
+        TEST(test_a_visit_may_destroy_what_it_sees),
+        TEST(test_a_context_describes_what_holds_memory),
+        cmocka_unit_test(test_a_destroyed_context_has_nothing_to_tell),
+        cmocka_unit_test(test_traces_of_checked_runs_tell_where_the_program_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

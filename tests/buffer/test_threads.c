@@ -762,6 +762,68 @@ test_resizes_beside_readers(void **state)
     team_close(&team);
 }
 
+/* -- walks beside lives ----------------------------------------------------------------------------- */
+
+enum { LIVES = 400, LIFE_COUNT = 100 };
+
+static bool
+check_info(const ferry_buffer_info *info, void *user)
+{
+    struct member *m = user;
+    CHECK(info->count * info->element->bytes == info->bytes);
+    CHECK(strcmp(info->name, "") == 0 || strcmp(info->name, "a buffer that comes and goes") == 0);
+    CHECK(info->count == LIFE_COUNT || info->count == 2 * LIFE_COUNT);
+    CHECK(info->borrowed ? info->taken_bytes == 0 : info->taken_bytes <= 64 << 10);
+    return true;
+}
+
+/* The first member walks, the others make buffers of all sorts, use them, and let them go. */
+static void
+walk_or_live(struct member *m)
+{
+    fixture *f = &m->team->f;
+    for (int round = 0; m->index == 0 ? atomic_load(&m->team->counter) < THREADS - 1 : round < LIVES; round++) {
+        ferry_buffer_options named = {.name = round % 3 ? "a buffer that comes and goes" : NULL};
+        ferry_buffer *b, *view;
+        int outside[LIFE_COUNT];
+        char text[256];
+        if (m->index == 0) {
+            (void)GOOD(ferry_context_walk(f->context, check_info, m));
+            (void)ferry_context_describe(f->context, text, sizeof(text));
+            continue;
+        }
+        if (round % 4 == 0) {
+            if (GOOD(ferry_buffer_wrap_host(f->context, INT, outside, LIFE_COUNT, NULL, &b)))
+                (void)GOOD(ferry_buffer_unwrap(&b, NULL));
+            continue;
+        }
+        if (!GOOD(ferry_buffer_create(f->context, INT, LIFE_COUNT, &named, &b)))
+            return;
+        int one = 1;
+        (void)GOOD(ferry_buffer_fill(b, INT, 0, FERRY_REST, &one));
+        if (round % 4 == 1)
+            (void)GOOD(ferry_buffer_resize(b, 2 * LIFE_COUNT));
+        if (round % 4 == 2)
+            (void)GOOD(ferry_buffer_sync_to(b, 0, FERRY_REST, place_of(m)));
+        if (round % 4 == 3 && GOOD(ferry_buffer_view(b, INT, 0, 10, &view))) {
+            ferry_buffer_destroy(&b);
+            b = view;
+        }
+        ferry_buffer_destroy(&b);
+    }
+    atomic_fetch_add(&m->team->counter, 1);
+}
+
+static void
+test_walks_beside_lives(void **state)
+{
+    static struct team team;
+    (void)state;
+    team_open(&team, THREADS);
+    run_team(&team, THREADS, walk_or_live);
+    team_close(&team);
+}
+
 int
 main(void)
 {
@@ -778,6 +840,7 @@ main(void)
         cmocka_unit_test(test_overlapping_copies_are_one_step),
         cmocka_unit_test(test_resizes_of_an_empty_buffer_at_once),
         cmocka_unit_test(test_resizes_beside_readers),
+        cmocka_unit_test(test_walks_beside_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,32 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* Reads that would be hits but for their range, which lies in the base: the view's own end counts. */
+static void
+test_hits_end_where_the_view_does(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0), *view;
+    ferry_scope scope;
+    void *p = NULL;
+    OK(ferry_buffer_view(b, INT, 100, 50, &view));
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    touch(f, view, 0, FERRY_READ, 0, FERRY_REST);
+    touch(f, view, 1, FERRY_READ, 0, FERRY_REST);
+    const size_t outside[][2] = {{0, 51}, {49, 2}, {50, 1}, {51, 0}, {51, FERRY_REST}, {SIZE_MAX, 1}, {SIZE_MAX - 49, 51}, {1, SIZE_MAX - 1}};
+    for (size_t i = 0; i < LENGTH(outside); i++) {
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(view, INT, FERRY_READ, outside[i][0], outside[i][1], &scope, &p));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_device(view, INT, FERRY_READ, f->stream, outside[i][0], outside[i][1], &scope, &p));
+    }
+    assert_null(p);
+    for (size_t count = 0; count <= 1; count++) {
+        OK(ferry_buffer_open_host(view, INT, FERRY_READ, 50 - count, count, &scope, &p));
+        assert_int_equal(p ? *(int *)p : 0, count ? 149 : 0);
+        OK(ferry_scope_close(&scope));
+    }
+    DESTROY_BUFFERS(&view, &b);
+}
+
 int
 main(void)
 {
@@ -163,6 +189,7 @@ main(void)
         TEST(test_reinterpreting_needs_size_and_alignment),
         TEST(test_a_views_pointer_is_base_plus_offset),
         TEST(test_scopes_of_views_conflict_with_the_base),
+        TEST(test_hits_end_where_the_view_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

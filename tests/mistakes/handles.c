@@ -186,12 +186,18 @@ submit_a_destroyed_batch(struct scene *scene)
     ferry_batch_destroy(&copy);
 }
 
+__attribute__((noinline)) void
+open_height(struct scene *scene, ferry_scope *scope)
+{
+    int *p;
+    must(ferry_int_update_host_range(scene->height, 0, 10, scope, &p));
+}
+
 static void
 forget_to_close(struct scene *scene)
 {
     ferry_scope scope;
-    int *p;
-    must(ferry_int_update_host_range(scene->height, 0, 10, &scope, &p));
+    open_height(scene, &scope);
     ferry_int_destroy(&scene->height);
     must(ferry_scope_close(&scope));
 }
@@ -209,6 +215,19 @@ forget_to_close_and_destroy(struct scene *scene)
     const int *p;
     must(ferry_int_read_host(scene->height, &scope, &p));
     ferry_context_destroy(&scene->context);
+}
+
+/* Several at once, of which one is closed. */
+static void
+forget_one_of_several(struct scene *scene)
+{
+    static ferry_scope scopes[2];
+    ferry_argument arguments[] = {ferry_argument_with(ferry_int_argument_range(scene->height, 0, 10), FERRY_READ),
+                                  ferry_argument_with(ferry_int_argument_range(scene->height, 20, 10), FERRY_UPDATE)};
+    must(ferry_scope_open_all(scopes, NULL, arguments, 2, FERRY_PLACE_HOST, NULL));
+    must(ferry_scope_close(&scopes[0]));
+    ferry_int_destroy(&scene->height);
+    must(ferry_scope_close(&scopes[1]));
 }
 
 static void
@@ -329,8 +348,11 @@ const struct mistake handle_mistakes[] = {
     {"a destroyed batch is submitted", submit_a_destroyed_batch, {"the batch was destroyed"}, 0, false},
     {"a batch is destroyed twice", submit_a_destroyed_batch, {"destroy a batch: it was destroyed before"}, 0, false},
     {"a scope is not closed before destroy", forget_to_close,
-     {"destroy buffer \"height\": 1 scopes are open", "update_host of bytes 0 to 40"}, 0, false},
-    {"a buffer is not destroyed before its context", forget_to_destroy, {"buffer \"height\" of 8000 bytes is still alive"}, 0, false},
+     {"destroy buffer \"height\": 1 scopes are open", "update_host of bytes 0 to 40 by open_height+0x"}, 0, false},
+    {"one of several scopes is not closed before destroy", forget_one_of_several,
+     {"destroy buffer \"height\": 1 scopes are open", "update_host of bytes 80 to 120 by "}, 0, false},
+    {"a buffer is not destroyed before its context", forget_to_destroy,
+     {"buffer \"height\" of 8000 bytes is still alive", "made by make_height+0x", "test_mistakes"}, 0, false},
     {"a scope is not closed before the context goes", forget_to_close_and_destroy,
      {"buffer \"height\" of 8000 bytes is still alive", "open: read_host of bytes 0 to 8000"}, 0, false},
     {"two writes at once", write_twice_at_once, {"overwrite_host bytes 0 to 8000 of buffer \"height\"", "an open scope overlaps"}, 0, false},

@@ -35,14 +35,20 @@ print_log(ferry_log_level level, const char *message, void *user)
         fprintf(stderr, "log: %s\n", message);
 }
 
+__attribute__((noinline)) void
+make_height(struct scene *scene)
+{
+    ferry_buffer_options named = {.name = "height"};
+    must(ferry_int_create(scene->context, HEIGHT_COUNT, &named, &scene->height));
+}
+
 static void
 set_up(struct scene *scene)
 {
     ferry_context_options options = {.log = print_log};
-    ferry_buffer_options named = {.name = "height"};
     must(ferry_context_create(&options, &scene->context));
     scene->stream = ferry_context_stream(scene->context, 1);
-    must(ferry_int_create(scene->context, HEIGHT_COUNT, &named, &scene->height));
+    make_height(scene);
     must(ferry_int_fill(scene->height, 0, HEIGHT_COUNT, 7));
     ferry_scope scope;
     int *p;

@@ -37,6 +37,10 @@ struct mistake {
 
 extern const struct mistake pointer_mistakes[], handle_mistakes[], block_mistakes[]; /* each ends with an empty one */
 
+/* What reports of checked runs name as the function that made the buffer "height", and that opened a scope of it and forgot it. */
+void make_height(struct scene *scene);
+void open_height(struct scene *scene, ferry_scope *scope);
+
 /* Prints the sentence of a call that failed. */
 void tell(ferry_status status);
 /* The call must work: it is not the mistake. */

@@ -159,6 +159,17 @@ overrun_by_much(struct scene *scene)
 }
 
 static void
+outside_what_was_opened(struct scene *scene)
+{
+    ferry_scope scope;
+    int *p;
+    must(ferry_int_pin(scene->height, FERRY_PLACE_HOST, &p));
+    must(ferry_int_unpin(scene->height, FERRY_PLACE_HOST));
+    open_height(scene, &scope);
+    p[1500] = 1;
+}
+
+static void
 outside_the_range(struct scene *scene)
 {
     ferry_scope scope;
@@ -200,6 +211,8 @@ const struct mistake pointer_mistakes[] = {
     {"an overrun by a thousand elements", overrun_by_much, {"write to memory 4000 bytes past the end of buffer \"height\""}, 0, true},
     {"a write outside the range of the scope", outside_the_range,
      {"write to byte 6000 of buffer \"height\"", "update_host of bytes 0 to 400"}, 0, true},
+    {"a write outside what another function opened", outside_what_was_opened,
+     {"write to byte 6000 of buffer \"height\"", "update_host of bytes 0 to 40, by open_height+0x"}, 0, true},
     {"a copy from a pointer whose scope was closed", copy_from_a_kept_pointer, {"read of byte 0 of buffer \"height\"", "in no open scope"}, 0, true},
     {0},
 };

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
+#include "src/buffer/guard.h"
+
+/* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
+
+static ferry_status
+check_argument(const ferry_argument *argument, size_t index, const ferry_context *context)
+{
+    if (argument->is_value)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu is a value", index);
+    if (argument->access < FERRY_READ || argument->access > FERRY_OVERWRITE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset, argument->count,
+                                              "open several buffers", &range);
+    if (status == FERRY_OK && argument->buffer->store->context != context)
+        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "open several buffers: argument %zu belongs to another context", index);
+    return status;
+}
+
+/* Fill `wanted` with the arguments that are not empty; index[i] tells where argument i went, or SIZE_MAX. */
+static size_t
+collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index)
+{
+    size_t used = 0;
+    ferryi_site site = ferryi_context_site(arguments[0].buffer->store->context, FERRYI_SITE_NONE);
+    for (size_t i = 0; i < count; i++) {
+        struct ferryi_range range = ferryi_buffer_range(arguments[i].buffer, arguments[i].offset, arguments[i].count);
+        index[i] = range.begin == range.end ? SIZE_MAX : used;
+        if (range.begin != range.end)
+            wanted[used++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
+                                                    .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
+                                                    .lane = lane, .reason = "open_all", .site = site};
+    }
+    return used;
+}
+
+/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
+static void
+share_claim(const struct ferryi_access *from, ferry_scope *scope)
+{
+    ferryi_store_lock(from->store);
+    uint32_t *shares = &from->store->claims[from->slot].shares;
+    if (*shares == 0) {
+        *shares = 1u << 1;
+        scope->flags = 1;
+    } else {
+        scope->flags = 32u - (uint32_t)__builtin_clz(*shares);
+        *shares |= 1u << scope->flags;
+    }
+    ferryi_store_unlock(from->store);
+}
+
+static void *
+hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
+{
+    void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
+    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin, wanted->end);
+}
+
+static void
+hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
+         const size_t *index, const size_t *group)
+{
+    for (size_t i = 0; i < count; i++) {
+        memset(&scopes[i], 0, sizeof(scopes[i]));
+        if (pointers)
+            pointers[i] = NULL;
+        if (index[i] == SIZE_MAX)
+            continue;
+        const struct ferryi_access *from = &merged[group[index[i]]];
+        ferryi_scope_set(&scopes[i], from);
+        if (pointers)
+            pointers[i] = hand_out_one(from, &wanted[index[i]]);
+        share_claim(from, &scopes[i]);
+    }
+}
+
+/* Whether no merged range has more members than a claim has shares. */
+static bool
+shares_suffice(const size_t *group, size_t used)
+{
+    for (size_t i = 0; i < used; i++) {
+        size_t members = 0;
+        for (size_t j = 0; j < used; j++)
+            members += group[j] == group[i];
+        if (members >= FERRYI_CLAIM_SHARES)
+            return false;
+    }
+    return true;
+}
+
+ferry_status
+ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments, size_t count, int place,
+                     ferry_stream *stream)
+{
+    if (count == 0)
+        return FERRY_OK;
+    if (!scopes || !arguments || !arguments[0].buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: scopes, arguments or the first buffer is NULL");
+    ferry_context *context = arguments[0].buffer->store->context;
+    ferryi_lane *lane = NULL;
+    ferry_status status = ferryi_context_check_place(context, place, "open several buffers");
+    if (status == FERRY_OK && place == 0 && stream)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: a stream at the host");
+    if (status == FERRY_OK && place != 0)
+        status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
+    if (status == FERRY_OK && lane && lane->place != place)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, lane->place);
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        status = check_argument(&arguments[i], i, context);
+    if (status != FERRY_OK)
+        return status;
+
+    struct ferryi_access *wanted = calloc(count, 2 * sizeof(*wanted));
+    size_t *index = calloc(count, 2 * sizeof(*index));
+    if (wanted && index) {
+        struct ferryi_access *merged = wanted + count;
+        size_t *group = index + count;
+        size_t used = collect(arguments, count, place, lane, wanted, index);
+        size_t left = ferryi_access_merge(wanted, used, merged, group);
+        status = shares_suffice(group, used) ? ferryi_access_open(merged, left)
+                                             : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
+                                                           FERRYI_CLAIM_SHARES - 1);
+        if (status == FERRY_OK) {
+            for (size_t i = 0; i < left; i++) {
+                ferryi_store_lock(merged[i].store);
+                merged[i].store->claims[merged[i].slot].shares = 0;
+                ferryi_store_unlock(merged[i].store);
+            }
+            hand_out(scopes, out_pointers, count, wanted, merged, index, group);
+        }
+    } else {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %zu buffers: no memory for their scopes", count);
+    }
+    free(wanted);
+    free(index);
+    return status;
+}
+
+void
+ferry_scope_close_all(ferry_scope *scopes, size_t count)
+{
+    for (size_t i = 0; scopes && i < count; i++) {
+        ferryi_store *store = scopes[i].store;
+        ferry_context *context = store ? store->context : NULL;
+        if (ferry_scope_close(&scopes[i]) != FERRY_OK && context)
+            ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count, ferry_last_error());
+    }
+}
