@@ -10,8 +10,7 @@
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
-/* A set of instructions may come that only helps the pairs without lanes. */
-#if defined(__SSE2__) && !defined(FERRYI_CONVERT_WITHOUT_LANES)
+#ifdef __SSE2__
 #define HAVE_LANES
 #include "src/convert/lanes.h"
 #endif
@@ -73,7 +72,7 @@ typedef number_complex_double element_complex_double;
         return begin < count ? begin : count;                                                                         \
     }
 
-/* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
+/* Whole groups in vector registers. What is fewer, at the end and before the target is aligned, is made whole. */
 #ifdef HAVE_LANES
 static inline size_t
 unaligned_count(const void *target, size_t element_bytes, size_t count)
@@ -83,17 +82,29 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 }
 
 #define LOOP_LANES(from, to, working)                                                                                 \
+    STEP void from##_to_##to##_group(void *target, const void *source)                                                \
+    {                                                                                                                 \
+        lanes_store_##to(target, working##_lanes_to_##to(lanes_load_##from(source)));                                 \
+    }                                                                                                                 \
+    static __attribute__((noinline)) void from##_to_##to##_part(void *target, const void *source, size_t count)       \
+    {                                                                                                                 \
+        element_##from in[LANES] = {0};                                                                               \
+        element_##to out[LANES];                                                                                      \
+        memcpy(in, source, count * sizeof(in[0]));                                                                    \
+        from##_to_##to##_group(out, in);                                                                              \
+        memcpy(target, out, count * sizeof(out[0]));                                                                  \
+    }                                                                                                                 \
     static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                              \
     {                                                                                                                 \
         element_##to *out = target;                                                                                   \
         const element_##from *in = source;                                                                            \
-        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                            \
-        for (; i < head; i++)                                                                                         \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+        size_t i = unaligned_count(target, sizeof(*out), count);                                                      \
+        if (i > 0)                                                                                                    \
+            from##_to_##to##_part(out, in, i);                                                                        \
         for (; i + LANES <= count; i += LANES)                                                                        \
-            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                            \
-        for (; i < count; i++)                                                                                        \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+            from##_to_##to##_group(out + i, in + i);                                                                  \
+        if (i < count)                                                                                                \
+            from##_to_##to##_part(out + i, in + i, count - i);                                                        \
     }
 #else
 #define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
@@ -103,17 +114,10 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
 #define PAIR_INEXACT(from, to, working) LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES(from, to, working) LOOP_LANES(from, to, working)
 #define PAIR_CLAMPED_LANES(from, to, working) LOOP_LANES(from, to, working) SEARCH(from, to, working)
 #define PAIR_INEXACT_LANES(from, to, working) LOOP_LANES(from, to, working) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED_LANES(from, to, working) PAIR_INEXACT_LANES(from, to, working) SEARCH(from, to, working)
-#else
-#define PAIR_EXACT_LANES(from, to, working)
-#define PAIR_CLAMPED_LANES(from, to, working)
-#define PAIR_INEXACT_LANES(from, to, working)
-#define PAIR_ROUNDED_LANES(from, to, working)
-#endif
 #undef INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
@@ -131,17 +135,10 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)
 #define PAIR_INEXACT(from, to, working) ENTRY(from, to, toward_zero, NULL)
 #define PAIR_ROUNDED(from, to, working) ENTRY(from, to, toward_zero, from##_to_##to##_first_unfit)
-#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES PAIR_EXACT
 #define PAIR_CLAMPED_LANES PAIR_CLAMPED
 #define PAIR_INEXACT_LANES PAIR_INEXACT
 #define PAIR_ROUNDED_LANES PAIR_ROUNDED
-#else
-#define PAIR_EXACT_LANES(from, to, working)
-#define PAIR_CLAMPED_LANES(from, to, working)
-#define PAIR_INEXACT_LANES(from, to, working)
-#define PAIR_ROUNDED_LANES(from, to, working)
-#endif
 
 ferryi_convert_table FERRYI_CONVERT_TABLE = {
 #include "src/convert/convert_pairs.h"
