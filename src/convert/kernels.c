@@ -72,13 +72,16 @@ typedef number_complex_double element_complex_double;
         return begin < count ? begin : count;                                                                         \
     }
 
-/* Whole groups in vector registers. What is fewer, at the end and before the target is aligned, is made whole. */
+/*
+ * Whole groups in vector registers. Where the target is not aligned or elements are left over, the first and the last group
+ * overlap with others; they are converted before anything is written, as the target may be the source, and stored after
+ * everything else. Too few elements for a group are made one.
+ */
 #ifdef HAVE_LANES
 static inline size_t
-unaligned_count(const void *target, size_t element_bytes, size_t count)
+unaligned_count(const void *target, size_t element_bytes)
 {
-    size_t head = (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
-    return head < count ? head : count;
+    return (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
 }
 
 #define LOOP_LANES(from, to, working)                                                                                 \
@@ -86,7 +89,7 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
     {                                                                                                                 \
         lanes_store_##to(target, working##_lanes_to_##to(lanes_load_##from(source)));                                 \
     }                                                                                                                 \
-    static __attribute__((noinline)) void from##_to_##to##_part(void *target, const void *source, size_t count)       \
+    static __attribute__((noinline)) void from##_to_##to##_few(void *target, const void *source, size_t count)        \
     {                                                                                                                 \
         element_##from in[LANES] = {0};                                                                               \
         element_##to out[LANES];                                                                                      \
@@ -94,17 +97,29 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
         from##_to_##to##_group(out, in);                                                                              \
         memcpy(target, out, count * sizeof(out[0]));                                                                  \
     }                                                                                                                 \
+    STEP void from##_to_##to##_groups(element_##to *out, const element_##from *in, size_t begin, size_t count)        \
+    {                                                                                                                 \
+        for (size_t i = begin; i + LANES <= count; i += LANES)                                                        \
+            from##_to_##to##_group(out + i, in + i);                                                                  \
+    }                                                                                                                 \
+    static __attribute__((noinline)) void from##_to_##to##_ragged(void *target, const void *source, size_t count)     \
+    {                                                                                                                 \
+        element_##to *out = target, first[LANES], last[LANES];                                                        \
+        const element_##from *in = source;                                                                            \
+        from##_to_##to##_group(first, in);                                                                            \
+        from##_to_##to##_group(last, in + count - LANES);                                                             \
+        from##_to_##to##_groups(out, in, unaligned_count(target, sizeof(*out)), count);                               \
+        memcpy(out + count - LANES, last, sizeof(last));                                                              \
+        memcpy(out, first, sizeof(first));                                                                            \
+    }                                                                                                                 \
     static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                              \
     {                                                                                                                 \
-        element_##to *out = target;                                                                                   \
-        const element_##from *in = source;                                                                            \
-        size_t i = unaligned_count(target, sizeof(*out), count);                                                      \
-        if (i > 0)                                                                                                    \
-            from##_to_##to##_part(out, in, i);                                                                        \
-        for (; i + LANES <= count; i += LANES)                                                                        \
-            from##_to_##to##_group(out + i, in + i);                                                                  \
-        if (i < count)                                                                                                \
-            from##_to_##to##_part(out + i, in + i, count - i);                                                        \
+        if (count < LANES)                                                                                            \
+            from##_to_##to##_few(target, source, count);                                                              \
+        else if (unaligned_count(target, sizeof(element_##to)) > 0 || count % LANES > 0)                              \
+            from##_to_##to##_ragged(target, source, count);                                                           \
+        else                                                                                                          \
+            from##_to_##to##_groups(target, source, 0, count);                                                        \
     }
 #else
 #define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
