@@ -110,6 +110,7 @@ const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);          /* never 0, never reused while the thread lives */
 unsigned ferryi_processors(void);         /* that this thread may run on; at least 1 */
 uint64_t ferryi_process_id(void);         /* another one in the child of a fork */
+uint64_t ferryi_page_faults(void);        /* of this thread, so far, that read nothing from a disk */
 /* Give the pages memory of their own now, leaving what they hold; nothing where the system cannot be asked. */
 void ferryi_populate(void *memory, size_t bytes);
 

@@ -3,10 +3,14 @@
 #include "src/convert/kernels.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+
+#include "src/base/base.h"
 
 enum ferryi_number
 ferryi_convert_number(const ferry_element *element)
@@ -39,37 +43,83 @@ ferryi_convert_number(const ferry_element *element)
     return number;
 }
 
-static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
+enum { MOST_SETS = 3 };
 
-/* Put the loops that a table has over those of the tables before. */
-static void
-take(ferryi_convert_table *table)
-{
-    for (size_t from = 0; from < ferryi_number_count; from++)
-        for (size_t to = 0; to < ferryi_number_count; to++)
-            if ((*table)[from][to].nearest)
-                here[from][to] = (*table)[from][to];
-}
+static struct ferryi_convert_set sets[MOST_SETS + 1];
+static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
 /* The compiler's run-time library knows whether the system saves the wide registers; not every one knows F16C. */
 static void
-choose_loops(void)
+find_sets(void)
 {
-    take(&ferryi_convert_table_baseline);
+    size_t count = 0;
+    sets[count++] = (struct ferryi_convert_set){"baseline", &ferryi_convert_table_baseline};
 #ifdef __x86_64__
     unsigned int a, b, c, d;
-    if (__builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C)) {
-        take(&ferryi_convert_table_avx2);
-        if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-            take(&ferryi_convert_table_avx512);
-    }
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C))
+        return;
+    sets[count++] = (struct ferryi_convert_set){"avx2", &ferryi_convert_table_avx2};
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        sets[count++] = (struct ferryi_convert_set){"avx512", &ferryi_convert_table_avx512};
 #endif
+}
+
+/*
+ * The first processors with AVX-512 lower their clock where they compute in its wide registers, for all that runs beside
+ * too. VBMI2 came with those that do not.
+ */
+static bool
+has_cheap_width(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512vbmi2");
+#else
+    return true;
+#endif
+}
+
+/* AVX2 has next to no instructions for them, so that even a lower clock is no loss. */
+static bool
+is_wide_integer(enum ferryi_number number)
+{
+    return number == ferryi_number_uint32 || number == ferryi_number_int64 || number == ferryi_number_uint64;
+}
+
+static void
+take(const struct ferryi_convert_set *set)
+{
+    bool all = strcmp(set->name, "avx512") != 0 || has_cheap_width();
+    for (enum ferryi_number from = 0; from < ferryi_number_count; from++)
+        for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
+            if (all || is_wide_integer(from) || is_wide_integer(to))
+                here[from][to] = (*set->table)[from][to];
+}
+
+/* Each set takes the place of those before, up to the one that the environment names. */
+static void
+choose_loops(void)
+{
+    const char *last = ferryi_getenv("FERRY_CONVERT_WITH");
+    find_sets();
+    for (const struct ferryi_convert_set *set = sets; set->table; set++) {
+        take(set);
+        if (last && strcmp(last, set->name) == 0)
+            break;
+    }
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
+
+const struct ferryi_convert_set *
+ferryi_convert_sets(void)
+{
+    pthread_once(&once, choose_loops);
+    return sets;
 }
 
 ferryi_convert_table *
 ferryi_convert_table_here(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
     pthread_once(&once, choose_loops);
     return (ferryi_convert_table *)&here;
 }

@@ -10,8 +10,7 @@
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
-/* A set of instructions may come that only helps the pairs without lanes. */
-#if defined(__SSE2__) && !defined(FERRYI_CONVERT_WITHOUT_LANES)
+#ifdef __SSE2__
 #define HAVE_LANES
 #include "src/convert/lanes.h"
 #endif
@@ -73,27 +72,54 @@ typedef number_complex_double element_complex_double;
         return begin < count ? begin : count;                                                                         \
     }
 
-/* Whole groups in vector registers; one by one the rest, and those before the target is aligned. */
+/*
+ * Whole groups in vector registers. Where the target is not aligned or elements are left over, the first and the last group
+ * overlap with others; they are converted before anything is written, as the target may be the source, and stored after
+ * everything else. Too few elements for a group are made one.
+ */
 #ifdef HAVE_LANES
 static inline size_t
-unaligned_count(const void *target, size_t element_bytes, size_t count)
+unaligned_count(const void *target, size_t element_bytes)
 {
-    size_t head = (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
-    return head < count ? head : count;
+    return (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
 }
 
 #define LOOP_LANES(from, to, working)                                                                                 \
+    STEP void from##_to_##to##_group(void *target, const void *source)                                                \
+    {                                                                                                                 \
+        lanes_store_##to(target, working##_lanes_to_##to(lanes_load_##from(source)));                                 \
+    }                                                                                                                 \
+    static __attribute__((noinline)) void from##_to_##to##_few(void *target, const void *source, size_t count)        \
+    {                                                                                                                 \
+        element_##from in[LANES] = {0};                                                                               \
+        element_##to out[LANES];                                                                                      \
+        memcpy(in, source, count * sizeof(in[0]));                                                                    \
+        from##_to_##to##_group(out, in);                                                                              \
+        memcpy(target, out, count * sizeof(out[0]));                                                                  \
+    }                                                                                                                 \
+    STEP void from##_to_##to##_groups(element_##to *out, const element_##from *in, size_t begin, size_t count)        \
+    {                                                                                                                 \
+        for (size_t i = begin; i + LANES <= count; i += LANES)                                                        \
+            from##_to_##to##_group(out + i, in + i);                                                                  \
+    }                                                                                                                 \
+    static __attribute__((noinline)) void from##_to_##to##_ragged(void *target, const void *source, size_t count)     \
+    {                                                                                                                 \
+        element_##to *out = target, first[LANES], last[LANES];                                                        \
+        const element_##from *in = source;                                                                            \
+        from##_to_##to##_group(first, in);                                                                            \
+        from##_to_##to##_group(last, in + count - LANES);                                                             \
+        from##_to_##to##_groups(out, in, unaligned_count(target, sizeof(*out)), count);                               \
+        memcpy(out + count - LANES, last, sizeof(last));                                                              \
+        memcpy(out, first, sizeof(first));                                                                            \
+    }                                                                                                                 \
     static void from##_to_##to##_nearest(void *target, const void *source, size_t count)                              \
     {                                                                                                                 \
-        element_##to *out = target;                                                                                   \
-        const element_##from *in = source;                                                                            \
-        size_t i = 0, head = unaligned_count(target, sizeof(*out), count);                                            \
-        for (; i < head; i++)                                                                                         \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
-        for (; i + LANES <= count; i += LANES)                                                                        \
-            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));                            \
-        for (; i < count; i++)                                                                                        \
-            out[i] = working##_to_##to##_nearest(widen_##from(in[i]));                                                \
+        if (count < LANES)                                                                                            \
+            from##_to_##to##_few(target, source, count);                                                              \
+        else if (unaligned_count(target, sizeof(element_##to)) > 0 || count % LANES > 0)                              \
+            from##_to_##to##_ragged(target, source, count);                                                           \
+        else                                                                                                          \
+            from##_to_##to##_groups(target, source, 0, count);                                                        \
     }
 #else
 #define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
@@ -103,17 +129,10 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
 #define PAIR_INEXACT(from, to, working) LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES(from, to, working) LOOP_LANES(from, to, working)
 #define PAIR_CLAMPED_LANES(from, to, working) LOOP_LANES(from, to, working) SEARCH(from, to, working)
 #define PAIR_INEXACT_LANES(from, to, working) LOOP_LANES(from, to, working) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED_LANES(from, to, working) PAIR_INEXACT_LANES(from, to, working) SEARCH(from, to, working)
-#else
-#define PAIR_EXACT_LANES(from, to, working)
-#define PAIR_CLAMPED_LANES(from, to, working)
-#define PAIR_INEXACT_LANES(from, to, working)
-#define PAIR_ROUNDED_LANES(from, to, working)
-#endif
 #undef INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
@@ -131,17 +150,10 @@ unaligned_count(const void *target, size_t element_bytes, size_t count)
 #define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)
 #define PAIR_INEXACT(from, to, working) ENTRY(from, to, toward_zero, NULL)
 #define PAIR_ROUNDED(from, to, working) ENTRY(from, to, toward_zero, from##_to_##to##_first_unfit)
-#ifndef FERRYI_CONVERT_WITHOUT_LANES
 #define PAIR_EXACT_LANES PAIR_EXACT
 #define PAIR_CLAMPED_LANES PAIR_CLAMPED
 #define PAIR_INEXACT_LANES PAIR_INEXACT
 #define PAIR_ROUNDED_LANES PAIR_ROUNDED
-#else
-#define PAIR_EXACT_LANES(from, to, working)
-#define PAIR_CLAMPED_LANES(from, to, working)
-#define PAIR_INEXACT_LANES(from, to, working)
-#define PAIR_ROUNDED_LANES(from, to, working)
-#endif
 
 ferryi_convert_table FERRYI_CONVERT_TABLE = {
 #include "src/convert/convert_pairs.h"

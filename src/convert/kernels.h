@@ -45,12 +45,21 @@ typedef const struct ferryi_convert_kernel ferryi_convert_table[ferryi_number_co
 
 extern ferryi_convert_table ferryi_convert_table_baseline; /* what every processor of the architecture has */
 extern ferryi_convert_table ferryi_convert_table_avx2;     /* AVX2 and F16C; only on x86-64 */
-extern ferryi_convert_table ferryi_convert_table_avx512;   /* DQ, BW and VL: pairs that lanes.h does not have; only on x86-64 */
+extern ferryi_convert_table ferryi_convert_table_avx512;   /* F, DQ, BW and VL besides; only on x86-64 */
+
+/* A set of instructions that this processor has. */
+struct ferryi_convert_set {
+    const char *name; /* as FERRY_CONVERT_WITH calls it */
+    ferryi_convert_table *table;
+};
+
+/* From what every processor of the architecture has to the best, which FERRY_CONVERT_WITH does not change; ends with a NULL. */
+const struct ferryi_convert_set *ferryi_convert_sets(void);
 
 /* The number an element is, or ferryi_number_count. */
 enum ferryi_number ferryi_convert_number(const ferry_element *element);
 
-/* The best loops for this processor. */
+/* The best loops for this processor, or the best of those that the environment leaves it. */
 ferryi_convert_table *ferryi_convert_table_here(void);
 
 /* The loops for this pair on this processor; NULL where it is none of numbers. */

@@ -4,13 +4,15 @@
 
 /*
  * The steps of meaning.h on many elements at once: load and widen, cross over, saturate and store. The vectors and what
- * is done with one of them come from lanes_avx2.h or lanes_sse2.h; here four or eight of them make a group of LANES.
+ * is done with one of them come from lanes_avx512.h, lanes_avx2.h or lanes_sse2.h; here four or eight of them make a group of LANES.
  * Conversion instructions give INT32_MIN for what does not fit, and packing saturates; the steps are built on both.
  */
 
 #define STEP static inline __attribute__((always_inline, unused))
 
-#ifdef __AVX2__
+#if defined(__AVX512BW__)
+#include "src/convert/lanes_avx512.h"
+#elif defined(__AVX2__)
 #include "src/convert/lanes_avx2.h"
 #else
 #include "src/convert/lanes_sse2.h"

@@ -2,11 +2,16 @@
 /*
  * Arrays of any length through one loop. Where the target will not stay in the caches anyway, pieces are converted into
  * a scratch area that does, and stored from there past the caches, which saves reading the target before it is written.
- * Pages take turns, so that several rows of memory are open at once.
+ *
+ * Processors differ in what they like best: some want pages to take turns, so that several rows of memory are open at once,
+ * which others lose by as they fetch ahead by themselves; and where the target is narrower, so that most of the traffic is
+ * reading, plain stores may be best. So the first large array finds out: parts of it take turns through two ways.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/base/base.h"
 #include "src/base/copy_loop.h"
 #include "src/convert/kernels.h"
 
@@ -17,31 +22,96 @@ enum {
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8, /* that take turns */
-    PIECE_READ = 256, /* of the source at a time: more prefetches than that at once stall */
+    PIECE_READ = 256, /* of the source at a time then: more prefetches than that at once stall */
+    PIECE_LEAST = 64, /* elements; the lanes of one group */
+    PARTS = 16, /* that are measured: each way has eight, of which the best counts */
+    PART_PAGES = 256, /* of the target at most: short, so that some are not disturbed */
 };
 
-/* Whole groups of pages of an aligned target; returns the elements done. */
-static size_t
-convert_groups(ferryi_convert_loop *loop, char *target, size_t target_bytes, const char *source, size_t source_bytes,
-               size_t count)
+enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };
+
+/* An array, and the part of it that is not converted yet. */
+struct stretch {
+    ferryi_convert_loop *loop;
+    char *target;
+    const char *source;
+    size_t target_bytes, source_bytes; /* of an element */
+    size_t count;
+};
+
+static void
+advance(struct stretch *stretch, size_t count)
+{
+    stretch->target += count * stretch->target_bytes;
+    stretch->source += count * stretch->source_bytes;
+    stretch->count -= count;
+}
+
+static void
+convert_plain(struct stretch *stretch, size_t count)
+{
+    stretch->loop(stretch->target, stretch->source, count);
+    advance(stretch, count);
+}
+
+/* A group of pages, piece by piece; the target begins with a page. */
+static void
+convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t in_piece)
 {
     _Alignas(LINE) char scratch[PAGE];
-    const size_t in_page = PAGE / target_bytes, in_group = PAGES * in_page, in_line = LINE / target_bytes;
-    const size_t in_piece = PIECE_READ / source_bytes > in_line ? PIECE_READ / source_bytes : in_line;
-    size_t done = 0;
-
-    for (; done + in_group <= count; done += in_group) {
-        for (size_t step = 0; step < in_page; step += in_piece) {
-            for (size_t page = 0; page < PAGES; page++) {
-                size_t index = done + page * in_page + step;
-                ferryi_prefetch(source + (index + in_piece) * source_bytes, in_piece * source_bytes);
-                loop(scratch, source + index * source_bytes, in_piece);
-                ferryi_store_past_caches(target + index * target_bytes, scratch, in_piece * target_bytes);
-            }
+    for (size_t step = 0; step < in_page; step += in_piece) {
+        for (size_t page = 0; page < pages; page++) {
+            size_t index = page * in_page + step;
+            ferryi_prefetch(group->source + (index + in_piece) * group->source_bytes, in_piece * group->source_bytes);
+            group->loop(scratch, group->source + index * group->source_bytes, in_piece);
+            ferryi_store_past_caches(group->target + index * group->target_bytes, scratch, in_piece * group->target_bytes);
         }
     }
+}
+
+/* Whole groups of pages of the next `count` elements. */
+static void
+convert_by(enum way way, struct stretch *stretch, size_t count)
+{
+    const size_t in_page = PAGE / stretch->target_bytes, pages = way == IN_TURN ? PAGES : 1;
+    size_t in_piece = ferryi_max_size(PIECE_READ / stretch->source_bytes, PIECE_LEAST);
+    if (way == PLAIN) {
+        convert_plain(stretch, count);
+        return;
+    }
+    if (way == PAGE_BY_PAGE)
+        in_piece = in_page;
+    for (; count >= pages * in_page; count -= pages * in_page) {
+        convert_group(stretch, pages, in_page, in_piece);
+        advance(stretch, pages * in_page);
+    }
     _mm_sfence();
-    return done;
+}
+
+/* What was measured to be best on this machine, for targets that are narrower and for others. */
+static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
+
+/* Convert some and tell what the rest is best converted by. Memory that is new measures the system, which tells nothing of others. */
+static enum way
+find_way(struct stretch *stretch, bool narrower)
+{
+    const enum way ways[2] = {IN_TURN, narrower ? PLAIN : PAGE_BY_PAGE};
+    const size_t in_group = (size_t)PAGES * PAGE / stretch->target_bytes;
+    size_t groups = ferryi_min_size(stretch->count / in_group / PARTS, PART_PAGES / PAGES);
+    uint64_t best[2] = {UINT64_MAX, UINT64_MAX}, faults = ferryi_page_faults();
+
+    for (size_t part = 0; part < PARTS; part++) {
+        uint64_t begun = ferryi_now_ns();
+        convert_by(ways[part % 2], stretch, groups * in_group);
+        uint64_t taken = ferryi_now_ns() - begun;
+        if (taken < best[part % 2])
+            best[part % 2] = taken;
+    }
+    /* In turn takes a clear lead over page by page, as it loses far more where it loses. Plain stores look better than they are anyway. */
+    enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
+    if (ferryi_page_faults() == faults)
+        atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
+    return way;
 }
 
 static bool
@@ -62,18 +132,16 @@ void
 ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source,
                      size_t source_bytes, size_t count)
 {
-    char *out = target;
-    const char *in = source;
-    if (is_worth_streaming(out, target_bytes, in, source_bytes, count)) {
-        size_t head = (0 - (uintptr_t)out) % PAGE / target_bytes;
-        loop(out, in, head);
-        head += convert_groups(loop, out + head * target_bytes, target_bytes, in + head * source_bytes, source_bytes,
-                               count - head);
-        out += head * target_bytes;
-        in += head * source_bytes;
-        count -= head;
+    struct stretch stretch = {loop, target, source, target_bytes, source_bytes, count};
+    if (is_worth_streaming(stretch.target, target_bytes, stretch.source, source_bytes, count)) {
+        bool narrower = target_bytes < source_bytes;
+        convert_plain(&stretch, (0 - (uintptr_t)target) % PAGE / target_bytes);
+        enum way way = (enum way)atomic_load_explicit(&chosen[narrower], memory_order_relaxed);
+        if (way == UNKNOWN)
+            way = find_way(&stretch, narrower);
+        convert_by(way, &stretch, stretch.count);
     }
-    loop(out, in, count);
+    convert_plain(&stretch, stretch.count);
 }
 
 #else

@@ -3,6 +3,7 @@
  * The loops of conversions: every pair, policy and set of instructions, against an oracle that computes in long double
  * and looks at no bits but those it decodes. All values of sources of 8 and 16 bits, edges and random bits of the others.
  */
+#include <assert.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,13 +47,12 @@ static const struct number {
     [ferryi_number_complex_double] = {"complex_double", COMPLEX, 16, 0, 0, 0, 0, ferryi_number_double},
 };
 
-static struct {
-    const char *name;
-    ferryi_convert_table *table;
-} tables[3];
-static size_t table_count;
+enum { MOST_SETS = 3 };
 
-static unsigned char source[VALUES * WIDEST], target[3][VALUES * WIDEST];
+static const struct ferryi_convert_set *sets;
+static size_t set_count;
+
+static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST];
 
 /* -- the oracle ------------------------------------------------------------------------------------ */
 
@@ -287,30 +287,30 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     for (size_t i = 0; i < VALUES; i++) {
         const unsigned char *value = source + i * numbers[from].bytes;
         bool expected = fits(from, to, value);
-        for (size_t which = 0; which < table_count; which++) {
-            ferryi_convert_search *search = (*tables[which].table)[from][to].first_unfit;
+        for (size_t which = 0; which < set_count; which++) {
+            ferryi_convert_search *search = (*sets[which].table)[from][to].first_unfit;
             bool said = !search || search(value, 1) == 1;
             if (said != expected)
-                fail_msg("%s: %s to %s: %.25Lg: CHECK %s", tables[which].name, numbers[from].name, numbers[to].name,
+                fail_msg("%s: %s to %s: %.25Lg: CHECK %s", sets[which].name, numbers[from].name, numbers[to].name,
                          decode(numbers[from].shape == COMPLEX ? numbers[from].part : from, value),
                          said ? "takes what does not fit" : "refuses what fits");
         }
     }
 }
 
-/* All tables by one policy. What is not to be `compared` with the oracle is where they differ in bits. */
+/* All sets by one policy. What is not to be `compared` with the oracle is where they differ in bits. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
     bool differ = false;
-    for (size_t which = 0; which < table_count; which++) {
-        const struct ferryi_convert_kernel *kernel = &(*tables[which].table)[from][to];
+    for (size_t which = 0; which < set_count; which++) {
+        const struct ferryi_convert_kernel *kernel = &(*sets[which].table)[from][to];
         (toward_zero ? kernel->toward_zero : kernel->nearest)(target[which], source, VALUES);
         differ = differ || memcmp(target[0], target[which], VALUES * numbers[to].bytes) != 0;
     }
-    for (size_t which = 0; which < table_count; which++)
+    for (size_t which = 0; which < set_count; which++)
         if (differ || (compared && which == 0))
-            check_results(tables[which].name, from, to, toward_zero, target[which]);
+            check_results(sets[which].name, from, to, toward_zero, target[which]);
 }
 
 /* Complex numbers become complex ones only; from the others, every pair is there. */
@@ -327,8 +327,8 @@ test_values(void **state)
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++) {
         fill(from);
         for (enum ferryi_number to = 0; to < ferryi_number_count; to++) {
-            assert_int_equal((*tables[0].table)[from][to].nearest != NULL, is_pair(from, to));
-            assert_int_equal((*tables[1].table)[from][to].nearest != NULL, is_pair(from, to));
+            for (size_t which = 0; which < set_count; which++)
+                assert_int_equal((*sets[which].table)[from][to].nearest != NULL, is_pair(from, to));
             if (is_pair(from, to)) {
                 check_loops(from, to, false, true);
                 check_loops(from, to, true, true);
@@ -342,7 +342,7 @@ test_values(void **state)
 
 /*
  * Every 257th binary32 to the targets that programs use most. With FERRY_LONG set every one, of which one block in 64
- * meets the oracle and all meet the other table, whose instructions are others.
+ * meets the oracle and all meet the other sets.
  */
 static void
 test_floats(void **state)
@@ -368,7 +368,7 @@ static void
 check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
     static unsigned char in[400 * WIDEST], out[400 * WIDEST], before[400 * WIDEST];
-    ferryi_convert_loop *loop = (*tables[which].table)[from][to].nearest;
+    ferryi_convert_loop *loop = (*sets[which].table)[from][to].nearest;
 
     loop(target[0], source, 301);
     memset(before, 0xa5, sizeof(before));
@@ -386,7 +386,7 @@ check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 static void
 check_in_place(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
-    ferryi_convert_loop *loop = (*tables[which].table)[from][to].nearest;
+    ferryi_convert_loop *loop = (*sets[which].table)[from][to].nearest;
     const size_t counts[] = {1, 31, 32, 33, 100, 257, 4099};
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -404,7 +404,7 @@ test_counts(void **state)
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++) {
         fill(from);
         for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
-            for (size_t which = 0; which < table_count && is_pair(from, to); which++) {
+            for (size_t which = 0; which < set_count && is_pair(from, to); which++) {
                 check_counts(which, from, to);
                 if (numbers[to].bytes <= numbers[from].bytes)
                     check_in_place(which, from, to);
@@ -414,29 +414,33 @@ test_counts(void **state)
 
 /* The first element that does not fit is named, wherever it lies and whatever follows it. */
 static void
-test_first_unfit(void **state)
+check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {
     const size_t places[] = {0, 1, 31, 1023, 1024, 1025, 2047, 5000, 9998};
+    size_t bytes = numbers[from].bytes, bad = 0;
 
+    fill(from);
+    while (fits(from, to, source + bad * bytes))
+        bad++;
+    memcpy(target[0], source + bad * bytes, bytes);
+    memset(source, 0, 10000 * bytes);
+    assert_int_equal(search(source, 10000), 10000);
+    for (size_t i = sizeof(places) / sizeof(places[0]); i-- > 0;) {
+        memcpy(source + places[i] * bytes, target[0], bytes);
+        assert_int_equal(search(source, 10000), places[i]);
+        assert_int_equal(search(source, places[i]), places[i]);
+    }
+}
+
+static void
+test_first_unfit(void **state)
+{
     (void)state;
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++)
-        for (enum ferryi_number to = 0; to < ferryi_number_count; to++) {
-            ferryi_convert_search *search = (*tables[1].table)[from][to].first_unfit;
-            size_t bytes = numbers[from].bytes, bad = 0;
-            if (!search)
-                continue;
-            fill(from);
-            while (fits(from, to, source + bad * bytes))
-                bad++;
-            memcpy(target[0], source + bad * bytes, bytes);
-            memset(source, 0, 10000 * bytes);
-            assert_int_equal(search(source, 10000), 10000);
-            for (size_t i = sizeof(places) / sizeof(places[0]); i-- > 0;) {
-                memcpy(source + places[i] * bytes, target[0], bytes);
-                assert_int_equal(search(source, 10000), places[i]);
-                assert_int_equal(search(source, places[i]), places[i]);
-            }
-        }
+        for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
+            for (size_t which = 0; which < set_count; which++)
+                if ((*sets[which].table)[from][to].first_unfit)
+                    check_first_unfit((*sets[which].table)[from][to].first_unfit, from, to);
 }
 
 /* -- large arrays ------------------------------------------------------------------------------------------- */
@@ -446,7 +450,7 @@ static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {
     const size_t count = (40u << 20) / (numbers[from].bytes + numbers[to].bytes) + 77;
-    ferryi_convert_loop *loop = (*tables[1].table)[from][to].nearest;
+    ferryi_convert_loop *loop = (*ferryi_convert_table_here())[from][to].nearest;
     unsigned char *in = malloc(count * numbers[from].bytes + 64), *expected = malloc(count * numbers[to].bytes);
     unsigned char *out = malloc(count * numbers[to].bytes + 64);
     assert_true(in && expected && out);
@@ -491,18 +495,8 @@ main(void)
         cmocka_unit_test(test_first_unfit),
         cmocka_unit_test(test_large),
     };
-    tables[0].name = "baseline";
-    tables[0].table = &ferryi_convert_table_baseline;
-    tables[1].name = "of this processor";
-    tables[1].table = ferryi_convert_table_here();
-    table_count = 2;
-#ifdef __x86_64__
-    /* What AVX-512 does better has to be right without it, too. */
-    if (__builtin_cpu_supports("avx512dq")) {
-        tables[2].name = "AVX2";
-        tables[2].table = &ferryi_convert_table_avx2;
-        table_count = 3;
-    }
-#endif
+    for (sets = ferryi_convert_sets(); sets[set_count].table;)
+        set_count++;
+    assert(set_count <= MOST_SETS);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Which loops are chosen, by what the environment says. The choice is made once, so each case has a process of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "src/convert/kernels.h"
+
+/* Processors with the first AVX-512 keep the loops of AVX2 where those are good enough. */
+static bool
+keeps_avx2(const struct ferryi_convert_set *set)
+{
+#ifdef __x86_64__
+    return strcmp(set->name, "avx512") == 0 && !__builtin_cpu_supports("avx512vbmi2");
+#else
+    (void)set;
+    return false;
+#endif
+}
+
+/* The loops are those of the set that was wished for, where there is one, and else of the best. */
+static bool
+is_as_wished(const char *wish)
+{
+    const struct ferryi_convert_set *last = ferryi_convert_sets();
+    while (last[1].table && (!wish || strcmp(last->name, wish) != 0))
+        last++;
+    const struct ferryi_convert_set *usual = keeps_avx2(last) ? last - 1 : last;
+    ferryi_convert_table *here = ferryi_convert_table_here();
+    return (*here)[ferryi_number_float][ferryi_number_byte].nearest ==
+               (*usual->table)[ferryi_number_float][ferryi_number_byte].nearest &&
+           (*here)[ferryi_number_double][ferryi_number_int64].nearest ==
+               (*last->table)[ferryi_number_double][ferryi_number_int64].nearest;
+}
+
+static void
+check(const char *wish)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        if (wish)
+            setenv("FERRY_CONVERT_WITH", wish, 1);
+        else
+            unsetenv("FERRY_CONVERT_WITH");
+        _exit(is_as_wished(wish) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (status != 0)
+        fail_msg("FERRY_CONVERT_WITH%s%s: other loops than that", wish ? "=" : " is not set", wish ? wish : "");
+}
+
+static void
+test_environment(void **state)
+{
+    (void)state;
+    check("baseline");
+    check("avx2");
+    check("avx512");
+}
+
+/* What is no set's name leaves all of them. */
+static void
+test_best(void **state)
+{
+    (void)state;
+    check(NULL);
+    check("");
+    check("avx");
+    check("AVX2");
+}
+
+/* Every set has every pair, so that none is forgotten where it is the best. */
+static void
+test_whole(void **state)
+{
+    (void)state;
+    for (const struct ferryi_convert_set *set = ferryi_convert_sets(); set->table; set++)
+        for (enum ferryi_number from = 0; from < ferryi_number_count; from++)
+            for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
+                assert_int_equal((*set->table)[from][to].nearest != NULL,
+                                 (*ferryi_convert_table_here())[from][to].nearest != NULL);
+}
+
+int
+main(void)
+{
+    /* The last one asks in this process, after which the choice is made. */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_best),
+        cmocka_unit_test(test_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
