@@ -50,6 +50,7 @@ take_task(struct ferryi_crew *crew, unsigned doer)
     if (!*link)
         link = &crew->first;
     struct ferryi_task *task = *link;
+    assert(task);
     *link = task->next;
     if (!*link)
         crew->last = link;
