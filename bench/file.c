@@ -5,6 +5,11 @@
  * copied to a second file. dd reports its own time, without that of its start. Both files stay in the page cache, or neither goes
  * through it (O_DIRECT on both sides); without a file system that allows that, these cases are left out.
  *
+ * Floor: dd reads into one block that stays in a cache, and forgets it. On the emulated device each byte is copied to the device's memory
+ * besides, by a processor, and back where the file is copied. So the same is done by one thread without any device: a block is read, copied
+ * to memory that stands for the device's, and back and written where there is an output. Its ratio is told beside that to dd. A second
+ * processor can read while the first copies, if lines go from one's cache to the other's faster than one alone does both: prediction 0.8 to 1.5.
+ *
  * The files are made in TMPDIR, else in /var/tmp, which is on a disk as a rule, and removed.
  */
 
@@ -137,23 +142,86 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
     return true;
 }
 
+/* -- one thread that does what both a disk's reader and the emulated device do ----------------------- */
+
+struct hand {
+    int input, output; /* -1: none */
+    char *block, *device;
+    size_t device_bytes;
+};
+
+static bool
+open_hand(struct hand *hand, const struct files *files, const struct way *way)
+{
+    int direct = way->direct ? O_DIRECT : 0;
+    *hand = (struct hand){.input = open(files->input, O_RDONLY | direct), .output = -1, .device_bytes = SLOTS * way->block};
+    if (way->copies)
+        hand->output = open(files->output, O_WRONLY | O_CREAT | direct, 0600);
+    hand->block = aligned_alloc(4096, way->block);
+    hand->device = aligned_alloc(4096, hand->device_bytes);
+    if (hand->input < 0 || (way->copies && hand->output < 0) || !hand->block || !hand->device)
+        return system_failed("open the files once more");
+    memset(hand->block, 0, way->block);
+    memset(hand->device, 0, hand->device_bytes);
+    return true;
+}
+
+static void
+close_hand(struct hand *hand)
+{
+    if (hand->input >= 0)
+        close(hand->input);
+    if (hand->output >= 0)
+        close(hand->output);
+    free(hand->block);
+    free(hand->device);
+}
+
+static bool
+pass_block(const struct hand *hand, size_t block, size_t at)
+{
+    char *there = hand->device + at % hand->device_bytes;
+    if (pread(hand->input, hand->block, block, (off_t)at) != (ssize_t)block)
+        return false;
+    memcpy(there, hand->block, block);
+    if (hand->output < 0)
+        return true;
+    memcpy(hand->block, there, block);
+    return pwrite(hand->output, hand->block, block, (off_t)at) == (ssize_t)block;
+}
+
+static bool
+time_by_hand(const struct files *files, const struct way *way, double *out_ns)
+{
+    struct hand hand;
+    bool ok = open_hand(&hand, files, way);
+    double begun = bench_now_ns();
+    for (size_t at = 0; ok && at < files->bytes; at += way->block)
+        ok = pass_block(&hand, way->block, at) || system_failed("copy by hand");
+    *out_ns = bench_now_ns() - begun;
+    close_hand(&hand);
+    return ok;
+}
+
 /* -- the measurement ------------------------------------------------------------------------------- */
 
 static bool
 measure(struct bench_report *report, ferry_context *context, const struct files *files, const struct way *way, size_t rounds)
 {
-    double ferry[ROUNDS_LIMIT], dd[ROUNDS_LIMIT];
+    double ferry[ROUNDS_LIMIT], dd[ROUNDS_LIMIT], hand[ROUNDS_LIMIT];
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) || !time_with_dd(files, way, &dd[index]))
             return false;
+        if (way->direct && direct == 0)
+            return true; /* the file system refuses: there is no such case here */
+        if (!time_by_hand(files, way, &hand[index]))
+            return false;
     }
-    if (way->direct && direct == 0)
-        return true; /* the file system refuses: there is no such case here */
     snprintf(name, sizeof(name), "%zuMiB/%s/%zuKiB", files->bytes / MIB, way->name, way->block / 1024);
-    const struct bench_record record = {
+    struct bench_record record = {
         .case_name = name,
         .metric = way->copies ? "copy" : "read",
         .unit = "GB/s",
@@ -162,6 +230,11 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
         .peer_value = (double)files->bytes / bench_median(dd, rounds),
         .goal = {BENCH_AT_LEAST, 0.9},
     };
+    bench_report_add(report, &record);
+    record.metric = way->copies ? "copy_twice_too" : "read_and_copy";
+    record.peer = "one thread";
+    record.peer_value = (double)files->bytes / bench_median(hand, rounds);
+    record.goal = (struct bench_goal){BENCH_NO_GOAL, 0};
     bench_report_add(report, &record);
     return true;
 }

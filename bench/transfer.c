@@ -16,7 +16,8 @@
  *
  * Null sink: the engine over a device whose copies cost nothing, so that staging is all there is: one thread against memcpy() of the
  * same bytes to another array (prediction 1.0 to 1.35, since a small ring stays in the cache), and two threads against one (1.8 to 2.0; where one thread alone reads memory as
- * fast as a core can, as with 30 GB/s of 33, two come to what both read together, 1.5 to 1.9, less what chunks cost that change hands).
+ * fast as a core can, as with 30 GB/s of 33, two come to what both read together, 1.3 to 1.9, less what chunks cost that change hands). What both
+ * read together is measured beside it: two threads that copy half of the bytes each into a ring of their own with memcpy() and know nothing of each other, against one.
  *
  * Book-keeping: what a chunk of 4 KiB costs beside its memcpy(): two locks, two calls of the table, a few counters: 0.2 to 0.5 us expected.
  *
@@ -323,6 +324,59 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
+/* A thread with a ring of its own, in the caches. */
+struct loner {
+    const char *source;
+    size_t bytes;
+    char *ring;
+};
+
+enum { LONER_CHUNK = 256 * 1024, LONER_CHUNKS = 2 };
+
+static void
+stage_alone(void *argument)
+{
+    const struct loner *loner = argument;
+    for (size_t at = 0; at < loner->bytes; at += LONER_CHUNK)
+        memcpy(loner->ring + at % (LONER_CHUNKS * LONER_CHUNK), loner->source + at, ferryi_min_size(LONER_CHUNK, loner->bytes - at));
+}
+
+/* Halves by two, or all by one; the rings lie in the arena. */
+static double
+time_loners(const struct arena *arena, size_t count)
+{
+    struct loner loners[2];
+    ferryi_thread other;
+    size_t ring = (size_t)LONER_CHUNKS * LONER_CHUNK;
+    for (size_t i = 0; i < count; i++)
+        loners[i] = (struct loner){arena->source + i * (arena->bytes / count), arena->bytes / count, arena->middle + i * ring};
+    double begun = bench_now_ns();
+    if (count == 2 && ferryi_thread_start(&other, "loner", stage_alone, &loners[1]) != FERRY_OK)
+        return -1;
+    stage_alone(&loners[0]);
+    if (count == 2)
+        ferryi_thread_join(other);
+    return bench_now_ns() - begun;
+}
+
+static bool
+measure_loners(struct bench_report *report, const struct arena *arena, size_t rounds)
+{
+    double one[ROUNDS_MOST], two[ROUNDS_MOST], total = (double)arena->bytes;
+    for (size_t round = 0; round <= rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1;
+        one[index] = time_loners(arena, 1);
+        two[index] = time_loners(arena, 2);
+        if (two[index] < 0)
+            return bench_failed("starting a thread");
+    }
+    char name[64];
+    name_size(name, arena->bytes, "own-rings/2threads");
+    bench_report_add(report, &(struct bench_record){.case_name = name, .metric = "memcpy", .unit = "GB/s", .value = total / bench_median(two, rounds),
+                                                    .peer = "1thread", .peer_value = total / bench_median(one, rounds)});
+    return true;
+}
+
 static bool
 measure_null(struct bench_report *report, const struct arena *arena, size_t rounds)
 {
@@ -540,6 +594,7 @@ main(int argc, char **argv)
     bool ok = arena_create(context, bytes, &arena) && bench_report_open(&report, "transfer", &options, context);
     if (ok) {
         ok = measure_sizes(&report, context, &arena, options.quick) && measure_null(&report, &arena, rounds > 5 ? 5 : rounds) &&
+             measure_loners(&report, &arena, rounds > 5 ? 5 : rounds) &&
              measure_chunks(&report, &arena, rounds) && measure_small(&report, context, &arena, rounds) &&
              measure_touch(&report, context, bytes) && measure_segments(&report, context, options.quick);
         ok = bench_report_close(&report) && ok;

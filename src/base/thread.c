@@ -128,6 +128,9 @@ ferryi_spin(uint64_t end)
 {
     for (int i = 0; i < SPIN_PAUSES && end; i++)
         pause_processor();
+    /* Whoever is waited for may need this processor. */
+    if (end)
+        ferryi_yield();
     return end && ferryi_now_ns() < end;
 }
 

@@ -124,7 +124,7 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     plan->level_ends = calloc(plan->level_count + 1, sizeof(*plan->level_ends));
     if (!plan->level_ends)
         return fail_memory(plan->count);
-    struct ferryi_plan_copy *sorted = calloc(plan->count, sizeof(*sorted));
+    struct ferryi_plan_copy *sorted = malloc(plan->count * sizeof(*sorted));
     if (!sorted)
         return fail_memory(plan->count);
     for (size_t i = 0; i < plan->count; i++)
@@ -220,8 +220,8 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses, size_t count)
     plan->claims = calloc(stores + 1, sizeof(*plan->claims));
     plan->combs = calloc(stores + 1, sizeof(*plan->combs));
     plan->crossed = calloc(stores + 1, sizeof(*plan->crossed));
-    plan->spans = calloc(2 * count, sizeof(*plan->spans));
-    struct ferryi_span *work = calloc(count, sizeof(*work));
+    plan->spans = malloc(2 * count * sizeof(*plan->spans));
+    struct ferryi_span *work = malloc(count * sizeof(*work));
     if (!plan->claims || !plan->combs || !plan->crossed || !plan->spans || !work) {
         free(work);
         return fail_memory(plan->count);

@@ -42,8 +42,8 @@ struct pipeline {
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
-    ferryi_mutex mutex; /* what follows */
-    ferryi_cond moved;
+    ferryi_cond loader, worker, finisher; /* where the thread of each stage waits for the others */
+    ferryi_mutex mutex;                   /* what follows */
     uint64_t loaded, queued, finished; /* chunks */
     ferry_status status;               /* the first failure */
     char *text;
@@ -61,28 +61,38 @@ fail(struct pipeline *pipeline, ferry_status status)
         pipeline->text = ferryi_last_error_copy();
     }
     atomic_store(&pipeline->stop, true);
-    ferryi_cond_broadcast(&pipeline->moved);
+    ferryi_cond_signal(&pipeline->loader);
+    ferryi_cond_signal(&pipeline->worker);
+    ferryi_cond_signal(&pipeline->finisher);
     ferryi_mutex_unlock(&pipeline->mutex);
 }
 
 /* Until `*count` chunks got so far; false when the stream ends early. */
 static bool
-await(struct pipeline *pipeline, const uint64_t *count, uint64_t goal)
+await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint64_t goal)
 {
     ferryi_mutex_lock(&pipeline->mutex);
     while (*count < goal && !atomic_load(&pipeline->stop))
-        ferryi_cond_wait(&pipeline->moved, &pipeline->mutex);
+        ferryi_cond_wait(stage, &pipeline->mutex);
     ferryi_mutex_unlock(&pipeline->mutex);
     return !atomic_load(&pipeline->stop);
 }
 
+/* One chunk more; `stage` comes next. */
 static void
-advance(struct pipeline *pipeline, uint64_t *count)
+advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 {
     ferryi_mutex_lock(&pipeline->mutex);
     ++*count;
-    ferryi_cond_broadcast(&pipeline->moved);
     ferryi_mutex_unlock(&pipeline->mutex);
+    ferryi_cond_signal(stage);
+}
+
+/* Does the caller's thread hear of finished chunks? Waking it for nothing would cost as much as a small chunk. */
+static bool
+is_told(const struct pipeline *pipeline, uint64_t finished)
+{
+    return pipeline->options->keep_going || finished == pipeline->chunks;
 }
 
 static size_t
@@ -113,7 +123,7 @@ load_all(void *argument)
     struct pipeline *pipeline = argument;
     for (uint64_t chunk = 0; chunk < pipeline->chunks; chunk++) {
         uint64_t needed = chunk < pipeline->slot_count ? 0 : chunk + 1 - pipeline->slot_count;
-        if (!await(pipeline, &pipeline->finished, needed))
+        if (!await(pipeline, &pipeline->loader, &pipeline->finished, needed))
             return;
         size_t bytes = bytes_of(pipeline, chunk);
         uint64_t begun = ferryi_now_ns();
@@ -127,7 +137,7 @@ load_all(void *argument)
         }
         pipeline->stats.load_ns += ferryi_now_ns() - begun;
         pipeline->stats.bytes_read += bytes;
-        advance(pipeline, &pipeline->loaded);
+        advance(pipeline, &pipeline->loaded, &pipeline->worker);
     }
 }
 
@@ -161,14 +171,16 @@ finish_all(void *argument)
     struct pipeline *pipeline = argument;
     uint64_t last_ns = 0;
     for (uint64_t chunk = 0; chunk < pipeline->chunks; chunk++) {
-        if (!await(pipeline, &pipeline->queued, chunk + 1))
+        if (!await(pipeline, &pipeline->finisher, &pipeline->queued, chunk + 1))
             return;
         ferry_status status = finish_one(pipeline, chunk, &last_ns);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
         }
-        advance(pipeline, &pipeline->finished);
+        advance(pipeline, &pipeline->finished, &pipeline->loader);
+        if (is_told(pipeline, chunk + 1))
+            ferryi_cond_signal(&pipeline->worker);
     }
 }
 
@@ -229,8 +241,9 @@ work_all(struct pipeline *pipeline)
     uint64_t told = 0;
     while (told < pipeline->chunks) {
         ferryi_mutex_lock(&pipeline->mutex);
-        while (pipeline->queued == pipeline->loaded && pipeline->finished == told && !atomic_load(&pipeline->stop))
-            ferryi_cond_wait(&pipeline->moved, &pipeline->mutex);
+        while (pipeline->queued == pipeline->loaded && (pipeline->finished == told || !is_told(pipeline, pipeline->finished)) &&
+               !atomic_load(&pipeline->stop))
+            ferryi_cond_wait(&pipeline->worker, &pipeline->mutex);
         uint64_t queued = pipeline->queued, finished = pipeline->finished;
         bool ready = queued < pipeline->loaded;
         ferryi_mutex_unlock(&pipeline->mutex);
@@ -248,7 +261,7 @@ work_all(struct pipeline *pipeline)
             return;
         }
         if (ready)
-            advance(pipeline, &pipeline->queued);
+            advance(pipeline, &pipeline->queued, &pipeline->finisher);
     }
 }
 
@@ -408,7 +421,9 @@ close_pipeline(struct pipeline *pipeline)
         ferry_buffer_destroy(&pipeline->slots[i].last);
         ferry_buffer_destroy(&pipeline->slots[i].whole);
     }
-    ferryi_cond_destroy(&pipeline->moved);
+    ferryi_cond_destroy(&pipeline->finisher);
+    ferryi_cond_destroy(&pipeline->worker);
+    ferryi_cond_destroy(&pipeline->loader);
     ferryi_mutex_destroy(&pipeline->mutex);
 }
 
@@ -430,7 +445,9 @@ ferry_stream_file(ferry_context *context, const ferry_stream_file_options *optio
         return status;
     struct pipeline pipeline = {.options = options, .context = context, .input = FERRYI_FILE_CLOSED, .output = FERRYI_FILE_CLOSED};
     ferryi_mutex_init(&pipeline.mutex);
-    ferryi_cond_init(&pipeline.moved);
+    ferryi_cond_init(&pipeline.loader);
+    ferryi_cond_init(&pipeline.worker);
+    ferryi_cond_init(&pipeline.finisher);
     uint64_t begun = ferryi_now_ns();
     status = open_pipeline(&pipeline);
     if (status != FERRY_OK)

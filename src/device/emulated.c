@@ -18,12 +18,14 @@
 static void
 wait_for_work(ferryi_emulated_queue *queue)
 {
-    uint64_t performed = queue->performed, end = ferryi_spin_end();
+    uint64_t submitted = queue->submitted, end = ferryi_spin_end();
+    bool parked = queue->parked;
     ferryi_mutex_unlock(&queue->mutex);
-    while (atomic_load_explicit(&queue->submitted, memory_order_acquire) == performed && ferryi_spin(end))
+    while (atomic_load_explicit(&queue->submitted, memory_order_acquire) == submitted &&
+           atomic_load_explicit(&queue->parked, memory_order_acquire) == parked && ferryi_spin(end))
         ;
     ferryi_mutex_lock(&queue->mutex);
-    if (!queue->first && !queue->closed)
+    if (queue->first ? queue->parked : !queue->closed)
         ferryi_cond_wait(&queue->given, &queue->mutex);
 }
 
@@ -33,9 +35,10 @@ worker_main(void *argument)
     ferryi_emulated_queue *queue = argument;
     ferryi_mutex_lock(&queue->mutex);
     for (;;) {
-        if (queue->first)
+        ferryi_emulated_park(queue);
+        if (queue->first && !queue->parked)
             ferryi_emulated_step(queue);
-        else if (queue->closed)
+        else if (queue->closed && !queue->first)
             break;
         else
             wait_for_work(queue);
@@ -75,6 +78,7 @@ threads_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
 
 static const struct ferryi_emulated_scheduler threads = {
     .kind = "emulated",
+    .hands_on = true,
     .strict = false,
     .begin = threads_begin,
     .end = threads_end,

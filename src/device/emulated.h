@@ -4,7 +4,7 @@
 
 /*
  * The emulated device, inside: shared by emulated.c (the device and its threads), emulated_memory.c (what is allocated),
- * emulated_stream.c (queues, streams, events) and emulated_command.c (what queues perform). Nobody else includes it but devices made of the same parts with
+ * emulated_stream.c (queues, streams, events), emulated_follow.c (how queues get on) and emulated_command.c (what queues perform). Nobody else includes it but devices made of the same parts with
  * another scheduler.
  *
  * Memory is remembered as ranges, so that every pointer can be checked: those of a device in the device, those of the
@@ -16,7 +16,7 @@
  * command, and a wait for what has happened neither. A destroyed stream's handle is used again at once, as drivers
  * do, while its queue finishes what it has.
  *
- * Locks: device > event > queue; the link's and the ranges' are leaves. None is held while work is performed.
+ * Locks: device > event > queue, one queue's at a time; the link's and the ranges' are leaves. None is held while work is performed.
  */
 
 #include "src/device/device.h"
@@ -50,6 +50,8 @@ struct ferryi_ranges {
     size_t bytes; /* of all items that were allocated, not registered */
 };
 
+/* Is the range of one of these origins, and are all of `bytes` at `pointer` in it? */
+bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes, unsigned origins);
 /* Find the live range of one of these origins that holds all of `bytes` > 0 at `pointer`, and hold it; NULL when there is none. */
 struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer, size_t bytes);
 struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes, unsigned origins);
@@ -83,6 +85,7 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Who performs what is queued, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
+    bool hands_on; /* who performs a command goes on with the queues that waited for it, so that a wait takes no thread's time */
     bool strict; /* work that comes to memory which was given back meanwhile fails, instead of using it once more */
     /* Get ready to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
@@ -97,7 +100,9 @@ struct ferryi_emulated_scheduler {
 /* The head of every command; the rest is emulated_command.c's own. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
-    uint64_t queued_ns; /* when it was, where there is a link to ask for it */
+    uint64_t queued_ns;            /* when it was, where there is a link to ask for it */
+    ferryi_emulated_queue *awaits; /* held; all that this command is, is to wait until that queue has performed `number` */
+    uint64_t number;
 };
 
 struct ferryi_emulated_queue {
@@ -110,6 +115,10 @@ struct ferryi_emulated_queue {
     uint64_t awaited;         /* that much; UINT64_MAX: nobody sleeps */
     struct ferryi_emulated_command *first, *last;
     bool busy;            /* somebody performs the first command */
+    _Atomic bool parked;  /* the first command waits for another queue, whose thread takes it away */
+    ferryi_emulated_queue *followers;     /* parked queues, held, that wait for this one */
+    ferryi_emulated_queue *next_follower; /* of the same queue; under that one's mutex */
+    uint64_t follows;                     /* how much of it this queue waits for */
     uint64_t ready_ns;    /* whoever is busy: when the commands before were done, had nobody overslept */
     bool closed;          /* no more work will come */
     ferry_status failure; /* of work already performed, until somebody waits */
@@ -149,6 +158,8 @@ ferryi_emulated_of(ferryi_device *device)
 
 /* Perform the first command. The mutex is held, there is a command and nobody is busy; it is let go meanwhile. */
 void ferryi_emulated_step(ferryi_emulated_queue *queue);
+/* The first command, if it only waits, is left to the queue that it waits for, or taken away if that is through. The mutex is held, and let go meanwhile. */
+void ferryi_emulated_park(ferryi_emulated_queue *queue);
 /* Sleep until commands up to `number` may have been performed. The mutex is held, and let go of meanwhile. */
 void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
 /* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
@@ -156,6 +167,7 @@ ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, voi
                                     struct ferryi_emulated_command *command);
 /* Keep a failure of work being performed, with this thread's sentence, until somebody waits for the queue. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
+ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
 
 ferry_status ferryi_emulated_synchronize(ferryi_device *device);

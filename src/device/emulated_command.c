@@ -15,7 +15,7 @@
 enum kind { COPY, FILL, WAIT, CALL };
 enum link { UP, DOWN };
 
-/* One copy of rows, with the ranges it lies in. */
+/* One copy of rows, with the ranges it lies in. A range that the piece before lies in too is held once for both. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
@@ -32,10 +32,6 @@ struct command {
             uint32_t pattern;
             size_t pattern_bytes, count;
         } fill;
-        struct {
-            ferryi_emulated_queue *queue;
-            uint64_t number;
-        } wait;
         struct {
             void (*run)(void *user);
             void *user;
@@ -66,12 +62,17 @@ void
 ferryi_emulated_command_let_go(struct ferryi_emulated_command *head)
 {
     struct command *command = (struct command *)head;
+    struct ferryi_range *target = NULL, *source = NULL;
     for (size_t i = 0; i < command->piece_count; i++) {
-        ferryi_range_release(command->pieces[i].target);
-        ferryi_range_release(command->pieces[i].source);
+        const struct piece *piece = &command->pieces[i];
+        if (piece->target != target)
+            ferryi_range_release(piece->target);
+        if (piece->source != source)
+            ferryi_range_release(piece->source);
+        target = piece->target;
+        source = piece->source;
     }
-    if (command->kind == WAIT)
-        ferryi_emulated_queue_release(command->wait.queue);
+    ferryi_emulated_queue_release(head->awaits);
 }
 
 void
@@ -196,7 +197,7 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         fill_pattern(command);
         break;
     case WAIT:
-        command->wait.queue->scheduler->wait(command->wait.queue, command->wait.number);
+        head->awaits->scheduler->wait(head->awaits, head->number);
         break;
     case CALL:
         command->call.run(command->call.user);
@@ -213,8 +214,8 @@ ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *q
     struct command *command = create_command(emulated, "stream_wait", WAIT, 0);
     if (!command)
         return NULL;
-    command->wait.queue = queue;
-    command->wait.number = number;
+    command->head.awaits = queue;
+    command->head.number = number;
     return &command->head;
 }
 
@@ -246,12 +247,17 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
                        on_host ? "pinned, managed or registered memory" : "memory of the device");
 }
 
+#define HOST_ORIGINS (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
+#define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
+
+/* `last` is what the piece before holds on the same side, or NULL. */
 static struct ferryi_range *
-hold_range(ferryi_emulated *emulated, const void *pointer, size_t bytes, bool on_host)
+hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes, bool on_host)
 {
+    if (last && !atomic_load(&last->gone) && ferryi_range_has(last, pointer, bytes, on_host ? HOST_ORIGINS : DEVICE_ORIGINS))
+        return last;
     if (on_host)
-        return ferryi_emulated_host_range(pointer, bytes,
-                                          FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED);
+        return ferryi_emulated_host_range(pointer, bytes, HOST_ORIGINS);
     return ferryi_emulated_device_range(emulated, pointer, bytes);
 }
 
@@ -292,12 +298,13 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
                            emulated->head.properties.native, (int)copy->direction);
 
     struct piece *piece = &command->pieces[command->piece_count];
+    const struct piece *last = command->piece_count > 0 ? piece - 1 : NULL;
     piece->copy = *copy;
-    piece->target = hold_range(emulated, copy->target, target_bytes, down);
+    piece->target = hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
     command->piece_count++; /* from here on discard lets go of it */
-    piece->source = hold_range(source_device, copy->source, source_bytes, up);
+    piece->source = hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)
         return fail_range(source_device, call, source_bytes, "source", copy->source, up);
     const char *target = copy->target, *source = copy->source;
@@ -415,7 +422,7 @@ ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern, size
     if (bytes > 0) {
         struct piece *piece = &command->pieces[0];
         piece->copy.target = target;
-        piece->target = hold_range(emulated, target, bytes, false);
+        piece->target = hold_range(emulated, NULL, target, bytes, false);
         if (!piece->target) {
             ferryi_emulated_command_discard(&command->head);
             return fail_range(emulated, "fill", bytes, "target", target, false);

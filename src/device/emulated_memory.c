@@ -34,6 +34,13 @@ upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
     return low;
 }
 
+bool
+ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes, unsigned origins)
+{
+    size_t offset = (uintptr_t)pointer - (uintptr_t)range->start;
+    return (range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset;
+}
+
 static struct ferryi_range *
 find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsigned origins)
 {
@@ -42,8 +49,7 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     size_t index = upper_bound(ranges, pointer);
     if (index > 0) {
         struct ferryi_range *range = ranges->items[index - 1];
-        size_t offset = (size_t)(pointer - range->start);
-        if ((range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset)
+        if (ferryi_range_has(range, pointer, bytes, origins))
             found = range;
     }
     if (found)

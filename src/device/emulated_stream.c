@@ -41,8 +41,8 @@ create_queue(const struct ferryi_emulated_scheduler *scheduler)
     return queue;
 }
 
-static ferryi_emulated_queue *
-hold_queue(ferryi_emulated_queue *queue)
+ferryi_emulated_queue *
+ferryi_emulated_queue_hold(ferryi_emulated_queue *queue)
 {
     atomic_fetch_add(&queue->holders, 1);
     return queue;
@@ -53,7 +53,7 @@ ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
 {
     if (!queue || atomic_fetch_sub(&queue->holders, 1) != 1)
         return;
-    assert(!queue->first);
+    assert(!queue->first && !queue->followers);
     ferryi_cond_destroy(&queue->done);
     ferryi_cond_destroy(&queue->given);
     ferryi_mutex_destroy(&queue->mutex);
@@ -122,29 +122,6 @@ ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status)
 }
 
 void
-ferryi_emulated_step(ferryi_emulated_queue *queue)
-{
-    struct ferryi_emulated_command *command = queue->first;
-    assert(command && !queue->busy);
-    queue->busy = true;
-    ferryi_mutex_unlock(&queue->mutex);
-    ferryi_emulated_command_perform(command, queue);
-    ferryi_emulated_command_let_go(command);
-    ferryi_mutex_lock(&queue->mutex);
-    queue->first = command->next;
-    if (!queue->first)
-        queue->last = NULL;
-    queue->busy = false;
-    free(command);
-    if (queue->performed + 1 >= queue->awaited) {
-        queue->awaited = UINT64_MAX;
-        ferryi_cond_broadcast(&queue->done);
-    }
-    /* Last: who looks without the mutex goes on to take it. */
-    atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
-}
-
-void
 ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number)
 {
     if (number < queue->awaited)
@@ -175,7 +152,7 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
                            device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
     /* The stream holds its queue as well: what was held in a call before was not the last. */
-    ferryi_emulated_queue *queue = stream->alive ? hold_queue(stream->queue) : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
+    ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue) : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
     if (!queue)
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call, device->kind,
@@ -203,7 +180,10 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, st
         queue->first = command;
     queue->last = command;
     atomic_store_explicit(&queue->submitted, queue->submitted + 1, memory_order_release);
-    ferryi_cond_signal(&queue->given);
+    if (queue->scheduler->hands_on)
+        ferryi_emulated_park(queue);
+    if (queue->first && !queue->parked)
+        ferryi_cond_signal(&queue->given);
     ferryi_mutex_unlock(&queue->mutex);
     ferryi_emulated_queue_release(queue);
     return FERRY_OK;
@@ -338,7 +318,7 @@ all_moments(ferryi_emulated *emulated, size_t *out_count)
     *out_count = moments ? count : 0;
     size_t i = 0;
     for (ferryi_emulated_queue *queue = emulated->queues; queue && moments; queue = queue->next)
-        moments[i++] = (struct moment){hold_queue(queue), queue_submitted(queue)};
+        moments[i++] = (struct moment){ferryi_emulated_queue_hold(queue), queue_submitted(queue)};
     ferryi_mutex_unlock(&emulated->mutex);
     return moments;
 }
@@ -430,7 +410,7 @@ static struct moment
 event_moment(struct event *event)
 {
     ferryi_mutex_lock(&event->mutex);
-    struct moment moment = {event->queue ? hold_queue(event->queue) : NULL, event->number};
+    struct moment moment = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL, event->number};
     ferryi_mutex_unlock(&event->mutex);
     return moment;
 }

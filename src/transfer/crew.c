@@ -40,17 +40,31 @@ ferryi_crew_clear(struct ferryi_crew *crew)
 
 /* -- working --------------------------------------------------------------------------------------- */
 
-/* Do the first task of the list. The mutex is held, and let go of meanwhile. */
-static void
-do_first(struct ferryi_crew *crew, bool by_helper)
+/* The first that suits the doer, else the first. The mutex is held, and there is one. */
+static struct ferryi_task *
+take_task(struct ferryi_crew *crew, unsigned doer)
 {
-    struct ferryi_task *task = crew->first;
-    crew->first = task->next;
-    if (!crew->first)
-        crew->last = &crew->first;
+    struct ferryi_task **link = &crew->first;
+    while (*link && (*link)->doer != doer)
+        link = &(*link)->next;
+    if (!*link)
+        link = &crew->first;
+    struct ferryi_task *task = *link;
+    assert(task);
+    *link = task->next;
+    if (!*link)
+        crew->last = link;
+    return task;
+}
+
+/* Do a task of the list. The mutex is held, and let go of meanwhile. */
+static void
+do_one(struct ferryi_crew *crew, unsigned doer)
+{
+    struct ferryi_task *task = take_task(crew, doer);
     ferryi_mutex_unlock(&crew->mutex);
     ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
-    task->by_helper = by_helper;
+    task->doer = doer;
     ferryi_mutex_lock(&crew->mutex);
     if (crew->waiting > 0)
         ferryi_cond_broadcast(&crew->done);
@@ -78,9 +92,10 @@ helper_main(void *argument)
 {
     struct ferryi_crew *crew = argument;
     ferryi_mutex_lock(&crew->mutex);
+    unsigned number = FERRYI_CREW_GIVER + ++crew->numbered;
     while (!crew->stopping) {
         if (crew->first)
-            do_first(crew, true);
+            do_one(crew, number);
         else
             wait_for_task(crew);
     }
@@ -116,10 +131,10 @@ void
 ferryi_crew_give(struct ferryi_crew *crew, struct ferryi_task *task, bool shared)
 {
     task->next = NULL;
-    task->by_helper = false;
     task->given = shared;
     task->done = !shared;
     if (!shared) {
+        task->doer = FERRYI_CREW_GIVER;
         ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
         return;
     }
@@ -156,7 +171,7 @@ ferryi_crew_finish(struct ferryi_crew *crew, struct ferryi_task *task)
     ferryi_mutex_lock(&crew->mutex);
     while (!task->done) {
         if (crew->first)
-            do_first(crew, false);
+            do_one(crew, FERRYI_CREW_GIVER);
         else
             wait_for_helper(crew, task);
     }

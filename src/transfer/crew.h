@@ -9,7 +9,8 @@
  *
  * Threads start at the first large transfer and end with the engine. A crew without threads, and a crew in the child of a
  * fork, where its threads do not exist, does everything on the caller. Who waits for a task does waiting ones meanwhile, so that no
- * task depends on a thread being free.
+ * task depends on a thread being free. Chunks of a ring come again and again, and one whose lines are in another processor's cache takes much
+ * longer to fill, so who has the choice takes one that he did before.
  *
  * One mutex guards the list and the states of tasks; it is never held while bytes are copied. Who waits looks for a while before it sleeps.
  */
@@ -19,6 +20,9 @@
 
 #define FERRYI_CREW_MOST 15
 
+#define FERRYI_CREW_NOBODY 0
+#define FERRYI_CREW_GIVER 1 /* whoever gave it, or another giver; helpers have higher numbers */
+
 /* One copy. The giver owns it and lets nothing of it go before it was finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
@@ -27,7 +31,7 @@ struct ferryi_task {
     size_t bytes;
     bool given;        /* the crew's */
     atomic_bool done;  /* likewise */
-    bool by_helper;    /* who did it */
+    unsigned doer;     /* the one whose caches hold memory of it, who had better do it; then who did it. FERRYI_CREW_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -38,6 +42,7 @@ struct ferryi_crew {
     _Atomic uint64_t shared;           /* tasks that ever were in the list */
     unsigned idle, waiting;            /* helpers, and finishers that sleep */
     unsigned count;                    /* running threads */
+    unsigned numbered;                 /* of them, those that have their number */
     bool stopping;
     _Atomic uint64_t process;          /* that the threads were started in; 0: not yet */
     ferryi_thread threads[FERRYI_CREW_MOST];

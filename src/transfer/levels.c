@@ -19,15 +19,84 @@ by_begin(const void *a, const void *b)
     return compare_points(x->space, x->begin, y->space, y->begin);
 }
 
+/* -- sorting: digit by digit, since batches come in any order and comparing them would cost more than all the rest ------------ */
+
+/* Shorter lists are sorted by comparing. */
+#define DIGITS_FROM 64
+#define DIGITS 256
+
+static uintptr_t
+key_of(const struct ferryi_use *use, bool by_space)
+{
+    return by_space ? (uintptr_t)use->space : use->begin;
+}
+
+/* By one digit, what is alike in it in the order it comes in. */
+static void
+sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift, struct ferryi_use *out)
+{
+    size_t ends[DIGITS + 1] = {0};
+    for (size_t i = 0; i < count; i++)
+        ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
+    for (size_t digit = 1; digit < DIGITS; digit++)
+        ends[digit] += ends[digit - 1];
+    /* From where each digit begins to where it ends. */
+    for (size_t i = 0; i < count; i++)
+        out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
+}
+
+/* `spare` has room for as many. */
+static void
+sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
+{
+    uintptr_t differing = 0;
+    bool sorted = true;
+    for (size_t i = 1; i < count; i++) {
+        differing |= key_of(&uses[i], by_space) ^ key_of(uses, by_space);
+        sorted &= key_of(&uses[i - 1], by_space) <= key_of(&uses[i], by_space);
+    }
+    struct ferryi_use *from = uses, *to = spare;
+    for (unsigned shift = 0; !sorted && shift < 8 * sizeof(differing); shift += 8) {
+        if ((differing >> shift) % DIGITS == 0)
+            continue;
+        sort_by_digit(from, count, by_space, shift, to);
+        struct ferryi_use *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != uses)
+        memcpy(uses, from, count * sizeof(*uses));
+}
+
+static bool
+are_sorted(const struct ferryi_use *uses, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (by_begin(&uses[i - 1], &uses[i]) > 0)
+            return false;
+    return true;
+}
+
 static void
 sort_uses(struct ferryi_use *uses, size_t count)
 {
-    for (size_t i = 1; i < count; i++) {
-        if (by_begin(&uses[i - 1], &uses[i]) > 0) {
-            qsort(uses, count, sizeof(*uses), by_begin);
-            return;
-        }
+    if (are_sorted(uses, count))
+        return;
+    struct ferryi_use *spare = count < DIGITS_FROM ? NULL : malloc(count * sizeof(*spare));
+    if (!spare) {
+        qsort(uses, count, sizeof(*uses), by_begin);
+        return;
     }
+    sort_by_key(uses, count, true, spare);
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin + 1; end < count && uses[end].space == uses[begin].space;)
+            end++;
+        if (end - begin < DIGITS_FROM)
+            qsort(uses + begin, end - begin, sizeof(*uses), by_begin);
+        else
+            sort_by_key(uses + begin, end - begin, false, spare);
+    }
+    free(spare);
 }
 
 /* Does any use overlap another, and one of the two write? */

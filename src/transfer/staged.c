@@ -52,7 +52,7 @@ begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const str
         *task = (struct ferryi_task){.done = true};
         return side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
     }
-    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes};
+    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes, .doer = task->doer};
     ferryi_crew_give(&run->engine->crew, task, how->shared);
     return FERRY_OK;
 }
@@ -64,7 +64,7 @@ end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
     struct ferryi_task *task = &chunk->task;
     ferryi_engine *engine = run->engine;
     ferryi_crew_finish(&engine->crew, task);
-    if (task->by_helper)
+    if (task->doer > FERRYI_CREW_GIVER)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     if (task->bytes > 0)
         ferryi_run_count_copied(run, task->loop, task->bytes);

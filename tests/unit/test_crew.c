@@ -84,8 +84,37 @@ test_without_sharing_it_is_done_at_once(void **state)
     for (size_t i = 0; i < TASKS; i++) {
         ferryi_crew_give(&crew, &load.tasks[i], false);
         assert_memory_equal(load.tasks[i].target, load.tasks[i].source, BYTES);
-        assert_false(load.tasks[i].by_helper);
+        assert_int_equal(load.tasks[i].doer, FERRYI_CREW_GIVER);
     }
+    load_close(&load);
+    ferryi_crew_clear(&crew);
+}
+
+/* What a helper's caches hold is left to the helper, as long as there is other work. */
+static void
+test_own_tasks_come_first(void **state)
+{
+    (void)state;
+    struct ferryi_crew crew;
+    struct load load;
+    enum { HELPER = FERRYI_CREW_GIVER + 1 };
+    static const unsigned doers[] = {HELPER, FERRYI_CREW_NOBODY, FERRYI_CREW_GIVER, HELPER};
+    ferryi_crew_init(&crew);
+    load_open(&load, 2);
+    for (size_t i = 0; i < 4; i++) {
+        load.tasks[i].doer = doers[i];
+        ferryi_crew_give(&crew, &load.tasks[i], true);
+    }
+    ferryi_crew_finish(&crew, &load.tasks[2]);
+    assert_true(load.tasks[2].done);
+    assert_false(load.tasks[0].done);
+    ferryi_crew_finish(&crew, &load.tasks[0]);
+    assert_int_equal(load.tasks[0].doer, FERRYI_CREW_GIVER);
+    assert_false(load.tasks[1].done);
+    ferryi_crew_finish(&crew, &load.tasks[3]);
+    ferryi_crew_finish(&crew, &load.tasks[1]);
+    for (size_t i = 0; i < 4; i++)
+        assert_memory_equal(load.tasks[i].target, load.tasks[i].source, BYTES);
     load_close(&load);
     ferryi_crew_clear(&crew);
 }
@@ -175,6 +204,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_tasks_are_done_by_any_number_of_threads),
         cmocka_unit_test(test_without_sharing_it_is_done_at_once),
+        cmocka_unit_test(test_own_tasks_come_first),
         cmocka_unit_test(test_threads_start_once),
         cmocka_unit_test(test_several_givers),
         cmocka_unit_test(test_the_child_of_a_fork_works_alone),

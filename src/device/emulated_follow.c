@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/device/emulated.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/*
+ * How queues get on: command after command, and from one queue to those that wait for it. A queue whose first command only waits for another queue
+ * is parked: it becomes a follower of that one, and whoever performs what it waits for takes the wait away. So a wait takes no
+ * thread's time, as it takes none of a device's. No two queues' mutexes are held at once.
+ */
+
+/* The first command is done. The mutex is held. */
+static void
+take_first_away(ferryi_emulated_queue *queue)
+{
+    struct ferryi_emulated_command *command = queue->first;
+    queue->first = command->next;
+    if (!queue->first)
+        queue->last = NULL;
+    free(command);
+    if (queue->performed + 1 >= queue->awaited) {
+        queue->awaited = UINT64_MAX;
+        ferryi_cond_broadcast(&queue->done);
+    }
+    /* Last: who looks without the mutex goes on to take it. */
+    atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
+}
+
+/* A follower of the queue whose wait is over, which is no follower then. The mutex is held. */
+static ferryi_emulated_queue *
+take_follower(ferryi_emulated_queue *queue)
+{
+    for (ferryi_emulated_queue **link = &queue->followers; *link; link = &(*link)->next_follower) {
+        ferryi_emulated_queue *follower = *link;
+        if (follower->follows > queue->performed)
+            continue;
+        *link = follower->next_follower;
+        return follower;
+    }
+    return NULL;
+}
+
+static void go_on(ferryi_emulated_queue *queue);
+
+/* Go on with the queues that waited for this one. The mutex is held, and let go meanwhile. */
+static void
+hand_on(ferryi_emulated_queue *queue)
+{
+    ferryi_emulated_queue *follower;
+    while ((follower = take_follower(queue))) {
+        ferryi_mutex_unlock(&queue->mutex);
+        go_on(follower);
+        ferryi_emulated_queue_release(follower);
+        ferryi_mutex_lock(&queue->mutex);
+    }
+}
+
+/* The wait that a parked queue begins with is over. The mutex is held. */
+static void
+unpark(ferryi_emulated_queue *queue)
+{
+    ferryi_emulated_command_let_go(queue->first);
+    queue->ready_ns = ferryi_now_ns();
+    take_first_away(queue);
+    atomic_store_explicit(&queue->parked, false, memory_order_release);
+}
+
+/* As a follower, unless there is nothing left to wait for. */
+static bool
+follow(ferryi_emulated_queue *queue, ferryi_emulated_queue *awaited)
+{
+    ferryi_mutex_lock(&awaited->mutex);
+    bool waits = awaited->performed < queue->follows;
+    if (waits) {
+        queue->next_follower = awaited->followers;
+        awaited->followers = ferryi_emulated_queue_hold(queue);
+    }
+    ferryi_mutex_unlock(&awaited->mutex);
+    return waits;
+}
+
+void
+ferryi_emulated_park(ferryi_emulated_queue *queue)
+{
+    while (queue->first && queue->first->awaits && !queue->parked && !queue->busy) {
+        ferryi_emulated_queue *awaited = queue->first->awaits;
+        queue->follows = queue->first->number;
+        atomic_store_explicit(&queue->parked, true, memory_order_relaxed);
+        ferryi_mutex_unlock(&queue->mutex);
+        bool waits = follow(queue, awaited);
+        ferryi_mutex_lock(&queue->mutex);
+        if (waits)
+            return;
+        unpark(queue);
+        hand_on(queue);
+    }
+}
+
+static void
+go_on(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    unpark(queue);
+    hand_on(queue);
+    ferryi_emulated_park(queue);
+    if (queue->first ? !queue->parked : queue->closed)
+        ferryi_cond_signal(&queue->given);
+    ferryi_mutex_unlock(&queue->mutex);
+}
+
+void
+ferryi_emulated_step(ferryi_emulated_queue *queue)
+{
+    struct ferryi_emulated_command *command = queue->first;
+    assert(command && !queue->busy);
+    queue->busy = true;
+    ferryi_mutex_unlock(&queue->mutex);
+    ferryi_emulated_command_perform(command, queue);
+    ferryi_emulated_command_let_go(command);
+    ferryi_mutex_lock(&queue->mutex);
+    queue->busy = false;
+    take_first_away(queue);
+    hand_on(queue);
+}
