@@ -89,10 +89,11 @@ describe(const struct guard *guard, const char *address, bool writes, char *text
                  guard->call_begin, guard->call_end);
     else
         snprintf(text, text_bytes, " in no open scope; the last one was %s of bytes %zu to %zu", guard->call, guard->call_begin, guard->call_end);
-    length = (int)strlen(text);
+    text_bytes -= strlen(text);
+    text += strlen(text);
     const char *site = ferryi_site_text(guard->site);
     if (*site)
-        snprintf(text + length, text_bytes - (size_t)length, ", by %s", site);
+        snprintf(text, text_bytes, ", by %s", site);
 }
 
 static const struct guard *
