@@ -136,7 +136,7 @@ bool ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t dea
 /*
  * A wait that is expected to be short looks for a while before it sleeps, since waking up takes longer than that, and costs whoever
  * wakes it a system call: end = ferryi_spin_end(); while (!come && ferryi_spin(end)); where there is one processor only, not at all.
- * Meanwhile others may have the processor, among them the one that is waited for.
+ * After the first moment others may have the processor, among them the one that is waited for.
  */
 uint64_t ferryi_spin_end(void);
 bool ferryi_spin(uint64_t end); /* false when it has been long enough */

@@ -100,6 +100,8 @@ ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline
 
 /* About what waking up takes in a virtual machine, so that no wait costs much more than twice the better way. */
 #define SPIN_NS 50000
+/* Who is waited for may need this very processor: after so long it may have it. */
+#define SPIN_ALONE_NS 5000
 /* Looks between two of the clock. */
 #define SPIN_PAUSES 4
 
@@ -128,10 +130,10 @@ ferryi_spin(uint64_t end)
 {
     for (int i = 0; i < SPIN_PAUSES && end; i++)
         pause_processor();
-    /* Whoever is waited for may need this processor. */
-    if (end)
+    uint64_t now = end ? ferryi_now_ns() : 0;
+    if (end && now + SPIN_NS > end + SPIN_ALONE_NS)
         ferryi_yield();
-    return end && ferryi_now_ns() < end;
+    return now < end;
 }
 
 struct start {
