@@ -259,9 +259,16 @@ plan_pages(struct guard *guard, ferryi_store *store)
     }
 }
 
+/* What was found under the mutex, and is told when it is free again; the worst of one call. */
+struct finding {
+    const struct ferryi_log *log; /* NULL: nothing was */
+    ferry_log_level level;
+    char text[320];
+};
+
 /* Under the mutex, which keeps plans and what is made of them in one order. */
 static void
-apply_pages(struct guard *guard)
+apply_pages(struct guard *guard, struct finding *out)
 {
     unsigned char *now = guard->pages, *wanted = guard->pages + guard->page_count;
     size_t page = ferryi_page_bytes();
@@ -271,21 +278,18 @@ apply_pages(struct guard *guard)
             continue;
         while (end < guard->page_count && (wanted[end] & 3) == (wanted[i] & 3) && (now[end] & 3) != (wanted[end] & 3))
             end++;
-        if (!ferryi_alias_protect(guard->alias + i * page, (end - i) * page, (enum ferryi_protection)(wanted[i] & 3)))
-            ferryi_log(&guard->context->log, FERRY_LOG_WARNING, "check buffer \"%s\": the system refuses to change %zu pages", guard->name, end - i);
+        if (!ferryi_alias_protect(guard->alias + i * page, (end - i) * page, (enum ferryi_protection)(wanted[i] & 3))) {
+            out->log = &guard->context->log;
+            out->level = FERRY_LOG_WARNING;
+            snprintf(out->text, sizeof(out->text), "check buffer \"%s\": the system refuses to change %zu pages", guard->name, end - i);
+        }
     }
     memcpy(now, wanted, guard->page_count);
 }
 
-/* What was written past the end, told when the mutex is free again. */
-struct overrun {
-    const struct ferryi_log *log; /* NULL: nothing was */
-    char text[320];
-};
-
 /* Under the mutex. Whoever wrote there came through the last page, so that a scope was open, or is. */
 static void
-check_red_zone(struct guard *guard, struct overrun *out)
+check_red_zone(struct guard *guard, struct finding *out)
 {
     size_t begin = guard->bytes, end = guard->mapped;
     while (begin < end && (unsigned char)guard->memory[begin] == RED)
@@ -293,6 +297,7 @@ check_red_zone(struct guard *guard, struct overrun *out)
     if (begin == end)
         return;
     out->log = &guard->context->log;
+    out->level = FERRY_LOG_ERROR;
     snprintf(out->text, sizeof(out->text),
              "overrun of buffer \"%s\": memory %zu bytes past its end of %zu bytes was written; the last call was %s of bytes %zu to %zu", guard->name,
              begin - guard->bytes, guard->bytes, guard->call, guard->call_begin, guard->call_end);
@@ -300,16 +305,16 @@ check_red_zone(struct guard *guard, struct overrun *out)
 }
 
 static void
-unlock_and_tell(const struct overrun *overrun)
+unlock_and_tell(const struct finding *finding)
 {
     ferryi_mutex_unlock(&guards.mutex);
-    if (overrun->log)
-        ferryi_log(overrun->log, FERRY_LOG_ERROR, "%s", overrun->text);
+    if (finding->log)
+        ferryi_log(finding->log, finding->level, "%s", finding->text);
 }
 
 /* Under the mutex. */
 static void
-refresh(struct guard *guard, ferryi_store *store, struct overrun *out)
+refresh(struct guard *guard, ferryi_store *store, struct finding *out)
 {
     ferryi_store_lock(store);
     bool same = store->copies[0].pointer == guard->memory;
@@ -317,7 +322,7 @@ refresh(struct guard *guard, ferryi_store *store, struct overrun *out)
         plan_pages(guard, store);
     ferryi_store_unlock(store);
     if (same)
-        apply_pages(guard);
+        apply_pages(guard, out);
     check_red_zone(guard, out);
 }
 
@@ -326,12 +331,12 @@ ferryi_guard_refresh(ferryi_store *store)
 {
     if (!is_guarded(store))
         return;
-    struct overrun overrun = {0};
+    struct finding finding = {0};
     ferryi_mutex_lock(&guards.mutex);
     struct guard *guard = *find(store->copies[0].pointer);
     if (guard)
-        refresh(guard, store, &overrun);
-    unlock_and_tell(&overrun);
+        refresh(guard, store, &finding);
+    unlock_and_tell(&finding);
 }
 
 void *
@@ -339,7 +344,7 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
 {
     if (!is_guarded(store) || !pointer || !ferryi_store_same_memory(store, place, 0))
         return pointer;
-    struct overrun overrun = {0};
+    struct finding finding = {0};
     ferryi_site site = ferryi_site_here();
     ferryi_fault_watch(explain);
     ferryi_mutex_lock(&guards.mutex);
@@ -349,10 +354,10 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
         guard->call_begin = begin;
         guard->call_end = end;
         guard->site = site;
-        refresh(guard, store, &overrun);
+        refresh(guard, store, &finding);
         pointer = guard->alias + ((char *)pointer - guard->memory);
     }
-    unlock_and_tell(&overrun);
+    unlock_and_tell(&finding);
     return pointer;
 }
 
@@ -362,12 +367,12 @@ void
 ferryi_guard_retire(const void *memory, const char *why)
 {
     struct guard *oldest = NULL;
-    struct overrun overrun = {0};
+    struct finding finding = {0};
     ferryi_mutex_lock(&guards.mutex);
     struct guard **at = find(memory), *guard = *at;
     if (guard) {
         *at = guard->next;
-        check_red_zone(guard, &overrun);
+        check_red_zone(guard, &finding);
         guard->gone = why;
         guard->context = NULL;
         ferryi_alias_void(guard->alias, guard->mapped);
@@ -380,7 +385,7 @@ ferryi_guard_retire(const void *memory, const char *why)
             guards.retired_count--;
         }
     }
-    unlock_and_tell(&overrun);
+    unlock_and_tell(&finding);
     if (oldest)
         guard_free(oldest);
 }
