@@ -102,6 +102,74 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
     return bench_now_ns() - begun;
 }
 
+/* -- what a loop can do ------------------------------------------------------------------------------ */
+
+/* A copy by the widest loads and stores there are, as conversions load and store, and by nothing that only memcpy() may use. */
+#define COPY_LOOP(name, width, attributes)                                                                                  \
+    attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)                           \
+    {                                                                                                                       \
+        typedef unsigned char vector __attribute__((vector_size(width), aligned(1)));                                       \
+        for (size_t at = 0; at + 4 * (width) <= bytes; at += 4 * (width)) {                                                 \
+            const vector *from = (const vector *)(source + at);                                                             \
+            vector *to = (vector *)(target + at), a = from[0], b = from[1], c = from[2], d = from[3];                       \
+            to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                                                     \
+            __asm__ volatile("" : : : "memory"); /* not to become a call of memcpy() */                                     \
+        }                                                                                                                   \
+    }
+
+typedef void copy_loop(unsigned char *target, const unsigned char *source, size_t bytes);
+
+COPY_LOOP(copy_by_16, 16, )
+#ifdef __x86_64__
+COPY_LOOP(copy_by_32, 32, __attribute__((target("avx2"))))
+COPY_LOOP(copy_by_64, 64, __attribute__((target("avx512f"))))
+#endif
+
+static copy_loop *
+widest_copy_loop(void)
+{
+    copy_loop *widest = copy_by_16;
+#ifdef __x86_64__
+    for (const struct ferryi_convert_set *set = ferryi_convert_sets(); set->table; set++)
+        if (strcmp(set->name, "avx2") == 0)
+            widest = copy_by_32;
+        else if (strcmp(set->name, "avx512") == 0)
+            widest = copy_by_64;
+#endif
+    return widest;
+}
+
+static double
+time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_t bytes, copy_loop *copy)
+{
+    double begun = bench_now_ns();
+    for (size_t repeat = 0; repeat < setting->repeats; repeat++)
+        copy(arrays->target, arrays->source, bytes);
+    return bench_now_ns() - begun;
+}
+
+/* How near to memcpy() anything comes that looks at what it moves. */
+static void
+measure_copy_loop(struct bench_report *report, const struct setting *setting, const struct arrays *arrays)
+{
+    double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
+    copy_loop *copy = widest_copy_loop();
+    double bytes = (double)(setting->bytes * setting->repeats);
+    char name[64];
+    for (size_t round = 0; round <= setting->rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1; /* as in measure_pair() */
+        times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
+        peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
+    }
+    snprintf(name, sizeof(name), "%s/copy_loop", setting->name);
+    const struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s",
+                                        .value = bytes / bench_median(times, setting->rounds), .peer = "memcpy",
+                                        .peer_value = bytes / bench_median(peer_times, setting->rounds)};
+    bench_report_add(report, &record);
+}
+
+/* -- pairs ------------------------------------------------------------------------------------------- */
+
 /* 0: it cannot. */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays, size_t count)
@@ -226,8 +294,11 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
         {"L2", ferryi_convert_table_here(), 256 * KIB, rounds, repeats, 0.60, 0.80, 1.05},
         {"memory", ferryi_convert_table_here(), large_bytes, large_rounds, 1, 0, 0.95, 0},
     };
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         measure(report, &settings[i], arrays);
+        if (settings[i].table == ferryi_convert_table_here())
+            measure_copy_loop(report, &settings[i], arrays);
+    }
 }
 
 /* Aligned as buffers are. Twice what a side takes, written once, so that page faults are not measured. */
