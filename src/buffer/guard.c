@@ -13,6 +13,7 @@
 #define RED      0xA5 /* what a red zone is filled with */
 #define STALE    4    /* of a page, beside its protection: newer bytes are elsewhere */
 #define NAME_ROOM 64
+#define PATIENCE_NS 2000000000u /* that a fault waits for who holds the guards, before the program ends without an explanation */
 
 struct guard {
     struct guard *next;    /* of its bucket, or of those that retired */
@@ -120,12 +121,12 @@ find_address(const char *address)
 static bool
 explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
-    unsigned tries = 0;
-    while (pthread_mutex_trylock(&guards.mutex) != 0)
-        if (++tries == 10000)
+    uint64_t end = ferryi_now_ns() + PATIENCE_NS;
+    while (pthread_mutex_trylock(&guards.mutex) != 0) {
+        if (ferryi_now_ns() >= end)
             return false;
-        else
-            ferryi_yield();
+        ferryi_yield();
+    }
     const struct guard *guard = find_address(address);
     if (guard)
         describe(guard, address, writes, text, text_bytes);
