@@ -69,8 +69,8 @@ UNWATCHED static _Unwind_Reason_Code
 look_at(struct _Unwind_Context *context, void *user)
 {
     struct frames *frames = user;
-    /* It returns behind the call. */
-    const char *call = (const char *)(uintptr_t)unwinder.address(context) - 1;
+    /* It returns behind the call; the first frame of all returns nowhere. */
+    const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
     bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
     if (frames->in_public && !(is_public && frames->count == 0))
