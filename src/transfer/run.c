@@ -206,7 +206,7 @@ tell(const struct ferryi_run *run)
     config->trace(&trace, config->trace_user);
 }
 
-/* After a failure nothing that this transfer queued may still be on its way when its caller hears of it. */
+/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its caller hears of it. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {
@@ -221,23 +221,22 @@ ferryi_run_settle(struct ferryi_run *run)
     free(before);
 }
 
-static ferry_status
-failed(struct ferryi_run *run, ferry_status status)
+static void
+explain(const struct ferryi_run *run, ferry_status status)
 {
     char where[64];
     describe_device(run, where, sizeof(where));
     ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived", direction_name(run->direction), run->bytes, where,
                    run->done);
-    if (run->queued)
-        ferryi_run_settle(run);
-    return status;
 }
 
 ferry_status
 ferryi_run_end(struct ferryi_run *run, ferry_status status)
 {
     if (status != FERRY_OK && status != FERRY_ERROR_CANCELLED)
-        failed(run, status);
+        explain(run, status);
+    if (status != FERRY_OK && run->queued)
+        ferryi_run_settle(run);
     if (run->done == 0)
         return status;
     count(&run->engine->counters[run->direction][run->staged], run->done);

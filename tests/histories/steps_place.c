@@ -35,7 +35,8 @@ step_mark(struct player *p)
     int32_t value = fresh(p, 1);
     char name[32] = "NULL";
     void *memory;
-    if (t.count == 0)
+    /* Who writes without a scope must keep others from the bytes; another player's eviction reads the whole buffer. */
+    if (t.count == 0 || (t.subject->shared && p->world->setup.players > 1))
         return;
     if (stream)
         snprintf(name, sizeof(name), "s[%u][%u]", p->number, s);
