@@ -157,7 +157,8 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* The legacy stream takes no batch. */
+    /* The legacy stream takes no batch; nothing orders it after the one that writes there. */
+    OK(device->ops->stream_synchronize(device, stream));
     OK(device->ops->copy_batch(device, ranges, 2, (void *)1));
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles + 2);
     OK(device->ops->stream_synchronize(device, (void *)1));
