@@ -67,20 +67,6 @@ are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
     return true;
 }
 
-static ferry_status
-submit_entry(ferryi_lane *lane, const struct ferryi_copy *copy)
-{
-    switch (copy->direction) {
-    case FERRY_DIRECTION_UPLOAD:
-        return FERRYI_CALL(lane->device, copy_upload, copy->target, copy->source, copy->bytes, lane->native);
-    case FERRY_DIRECTION_DOWNLOAD:
-        return FERRYI_CALL(lane->device, copy_download, copy->target, copy->source, copy->bytes, lane->native);
-    case FERRY_DIRECTION_PEER:
-        return FERRYI_CALL(lane->device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, lane->native);
-    default: return FERRYI_CALL(lane->device, copy_device, copy->target, copy->source, copy->bytes, lane->native);
-    }
-}
-
 static bool
 are_small(const struct ferryi_batch *batch)
 {
@@ -122,7 +108,7 @@ ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
         none = true;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = submit_entry(lane, &batch->entries[i]);
+            status = ferryi_run_submit(lane, &batch->entries[i]);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }
@@ -255,7 +241,7 @@ static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
     ferry_status status = copy_direct(batch, true);
-    if (status != FERRY_OK && batch->run->queued)
+    if (status != FERRY_OK)
         ferryi_run_settle(batch->run);
     let_go(batch, holds);
     return status;

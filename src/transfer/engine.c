@@ -289,15 +289,9 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source)
 static ferry_status
 submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
-    ferryi_device *device = run->lane->device;
-    void *stream = run->lane->native;
-    switch (run->direction) {
-    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, target, source, bytes, stream);
-    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, target, source, bytes, stream);
-    case FERRY_DIRECTION_PEER:
-        return FERRYI_CALL(device, copy_peer, target, run->engine->devices[run->source_place], source, bytes, stream);
-    default: return FERRYI_CALL(device, copy_device, target, source, bytes, stream);
-    }
+    bool peer = run->direction == FERRY_DIRECTION_PEER;
+    const struct ferryi_copy copy = {target, source, bytes, run->direction, peer ? run->engine->devices[run->source_place] : NULL};
+    return ferryi_run_submit(run->lane, &copy);
 }
 
 static ferry_status
@@ -420,7 +414,7 @@ copy_pageable(struct ferryi_run *run, void *target, void *source)
     if (!pin)
         return ferryi_staging_copy(run, target, source);
     ferry_status status = copy_registered(run, pin, target, source);
-    if (status != FERRY_OK && run->queued)
+    if (status != FERRY_OK)
         ferryi_run_settle(run);
     ferryi_pins_release(&run->engine->pins, pin);
     return status;

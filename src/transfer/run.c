@@ -134,6 +134,19 @@ ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size
 }
 
 ferry_status
+ferryi_run_submit(ferryi_lane *lane, const struct ferryi_copy *copy)
+{
+    ferryi_device *device = lane->device;
+    switch (copy->direction) {
+    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, lane->native);
+    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes, lane->native);
+    case FERRY_DIRECTION_PEER:
+        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, lane->native);
+    default: return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, lane->native);
+    }
+}
+
+ferry_status
 ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target)
 {
     ferryi_lane *lane = run->lane;
@@ -210,6 +223,8 @@ tell(const struct ferryi_run *run)
 void
 ferryi_run_settle(struct ferryi_run *run)
 {
+    if (!run->queued)
+        return;
     char *before = ferryi_last_error_copy();
     ferryi_lane *lanes[] = {run->second, run->lane};
     for (size_t i = 0; i < 2; i++) {
@@ -219,6 +234,7 @@ ferryi_run_settle(struct ferryi_run *run)
     }
     ferryi_explain("%s", before ? before : "");
     free(before);
+    run->queued = false;
 }
 
 static void
@@ -235,7 +251,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
 {
     if (status != FERRY_OK && status != FERRY_ERROR_CANCELLED)
         explain(run, status);
-    if (status != FERRY_OK && run->queued)
+    if (status != FERRY_OK)
         ferryi_run_settle(run);
     if (run->done == 0)
         return status;

@@ -62,7 +62,7 @@ struct ferryi_run {
     ferryi_lane *lane;              /* NULL: the host itself */
     ferryi_lane *second;            /* the lane that reads, of a staged peer copy */
     bool staged;
-    bool queued;                    /* work was handed to a lane */
+    bool queued;                    /* work was handed to a lane, and not waited for since */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */
     size_t clock_from;              /* note the time when so many bytes are done */
@@ -91,7 +91,7 @@ void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop
 /* Count, settle a failure, tell the trace. Returns the status, with what arrived in the sentence. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Wait for what a failed transfer has queued; keeps this thread's sentence. */
+/* Wait for what a failed transfer has queued and not waited for yet; keeps this thread's sentence. */
 void ferryi_run_settle(struct ferryi_run *run);
 
 /* How many bytes the next part has: at most `largest`, what the options allow, and what is left; a multiple of `unit`. */
@@ -104,6 +104,8 @@ ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const
 /* The host reads and writes the memory now: what the lane was ordered after must be over. */
 ferry_status ferryi_run_wait_for_lane(const struct ferryi_run *run);
 
+/* Queue one copy on the lane, by the call that its direction has. */
+ferry_status ferryi_run_submit(ferryi_lane *lane, const struct ferryi_copy *copy);
 /* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the chunk back. */
 ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target);
 /*
