@@ -70,7 +70,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_with(ferry_batch *batc
  * As ferry_batch_submit(), on a helper thread; among Ferry's calls the order is that of submission. Memory of the caller
  * may be touched again when the event is done, not before; the batch itself may be changed, submitted and destroyed at once.
  * @param stream buffers are written at its place; NULL: where they are current
- * @param out    may be NULL; else the caller owns `*out`, which ferry_event_cancel() takes
+ * @param out    may be NULL; else the caller owns `*out`, which ferry_event_progress() and ferry_event_cancel() take
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_async(ferry_batch *batch, ferry_stream *stream, ferry_event **out);
 

@@ -95,8 +95,9 @@ typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
  *
  * keep_going runs on the calling thread. bytes_done never falls, and is bytes_total in the last call, whose answer is of no meaning any more.
  * Bytes are those of the target, all of them together: of every copy of a batch, of every row. What another thread wants to stop, it tells
- * keep_going; what runs asynchronously is stopped by ferry_event_cancel(). A cancelled call is FERRY_ERROR_CANCELLED, its message says
- * how many bytes arrived, and each chunk holds its old or its new value, as after a failure: the valid map knows which.
+ * keep_going; what runs asynchronously is followed by ferry_event_progress() and stopped by ferry_event_cancel(). A cancelled call is
+ * FERRY_ERROR_CANCELLED, its message says how many bytes arrived, and each chunk holds its old or its new value, as after a failure: the
+ * valid map knows which.
  */
 typedef struct ferry_transfer_options {
     size_t chunk_bytes;  /**< how much is copied between two calls of keep_going; default: a chunk of the context's staging ring */

@@ -94,6 +94,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_query(ferry_event *event, boo
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_event_cancel(ferry_event *event);
 
+/**
+ * How far an asynchronous call has come: `*out_done` of `*out_total` bytes, those of its targets. Never falls; it is the total once the call
+ * has ended well, and what had arrived where it failed or was cancelled. What a device does by itself counts when it was handed over:
+ * that it has arrived, ferry_event_query() tells. 0 of 0 for a recorded point, and for a call with nothing to move. Does not block.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total);
+
 /** Give the event back and set `*event` to NULL; what it stands for goes on. NULL is harmless. Threads: any. */
 FERRY_API void ferry_event_destroy(ferry_event **event);
 

@@ -24,13 +24,14 @@ run_job(struct ferryi_job *job)
 }
 
 ferry_status
-ferryi_async_init(struct ferryi_async *async, ferry_context *context)
+ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes)
 {
     ferry_status status = ferryi_event_new(context, true, &async->event);
     if (status != FERRY_OK)
         return status;
     /* The caller's reference, and the call's own. */
     atomic_fetch_add(&async->event->references, 1);
+    async->event->bytes = bytes;
     async->job.run = run_job;
     async->context = context;
     return FERRY_OK;
@@ -117,16 +118,16 @@ way_of(const struct ferryi_copy_call *call)
     return stays ? FERRYI_WAY_FROM(place) : FERRYI_WAY_TO(place);
 }
 
-/* Claims now, in the order of calls, and lets the helper thread do the rest. */
+/* Claims now, in the order of calls, and lets the helper thread bring the `bytes`. */
 static ferry_status
-start(ferry_context *context, const struct ferryi_copy_call *call, ferry_event **out)
+start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes, ferry_event **out)
 {
     struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
     job->async.run = run_copy_job;
     job->async.free = free_copy_job;
-    ferry_status status = ferryi_async_init(&job->async, context);
+    ferry_status status = ferryi_async_init(&job->async, context, bytes);
     if (status != FERRY_OK) {
         free(job);
         return status;
@@ -134,6 +135,7 @@ start(ferry_context *context, const struct ferryi_copy_call *call, ferry_event *
     job->call = *call;
     job->async.job.way = way_of(call);
     job->call.cancelled = &job->async.event->cancelled;
+    job->call.arrived = &job->async.event->arrived;
     /* The caller's value may be gone by the time it is needed. */
     if (call->value_bytes > 0)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
@@ -166,7 +168,7 @@ ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element,
     if (range.begin == range.end)
         return ferryi_async_finished(buffer->store->context, out);
     status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
-    return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
+    return status == FERRY_OK ? start(buffer->store->context, &call, range.end - range.begin, out) : status;
 }
 
 ferry_status
@@ -184,7 +186,7 @@ ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, s
     if (range.begin == range.end)
         return ferryi_async_finished(buffer->store->context, out);
     ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return start(buffer->store->context, &call, out);
+    return start(buffer->store->context, &call, range.end - range.begin, out);
 }
 
 ferry_status
@@ -202,7 +204,7 @@ ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size
     if (range.begin == range.end)
         return ferryi_async_finished(buffer->store->context, out);
     status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, place);
-    return status == FERRY_OK ? start(buffer->store->context, &call, out) : status;
+    return status == FERRY_OK ? start(buffer->store->context, &call, range.end - range.begin, out) : status;
 }
 
 ferry_status
@@ -220,7 +222,7 @@ ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size
     if (ferryi_copy_is_nothing(target->store, to, source->store, from))
         return ferryi_async_finished(target->store->context, out);
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? start(target->store->context, &call, out) : status;
+    return status == FERRY_OK ? start(target->store->context, &call, to.end - to.begin, out) : status;
 }
 
 /* -- prefetch -------------------------------------------------------------------------------------- */
@@ -265,5 +267,5 @@ ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, i
     call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
                                        .place = (uint8_t)place, .reason = "prefetch",
                                        .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
-    return start(context, &call, NULL);
+    return start(context, &call, range.end - range.begin, NULL);
 }

@@ -17,8 +17,8 @@ struct ferryi_async {
     void (*free)(struct ferryi_async *async);
 };
 
-/* Makes the event; `async` has run and free. The event's flag asks for a cancel. After a failure `async` is as it was. */
-ferry_status ferryi_async_init(struct ferryi_async *async, ferry_context *context);
+/* Makes the event of a call that brings `bytes`; `async` has run and free. The event's flag asks for a cancel. After a failure `async` is as it was. */
+ferry_status ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes);
 /* Of a call that was not started: gives the event back, and frees the call. */
 void ferryi_async_drop(struct ferryi_async *async);
 /* After the claim: hands the call to the helper thread, or runs it here where there is none. `out` may be NULL. */

@@ -89,6 +89,8 @@ struct ferry_event {
     bool is_job;
     bool done;             /* the job has ended; points are done by their stamp */
     atomic_bool cancelled;
+    atomic_size_t arrived; /* of `bytes`, which the job brings */
+    size_t bytes;
     atomic_bool heard;     /* its failure was told to a caller */
     ferry_status status;
     char *text;            /* why it failed */

@@ -13,7 +13,8 @@ static struct ferryi_transfer_job
 job_of(const struct ferryi_copy_call *call, const char *reason)
 {
     return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
-                                        .cancelled = call->cancelled, .total = call->main.end - call->main.begin};
+                                        .cancelled = call->cancelled, .arrived = call->arrived,
+                                        .total = call->main.end - call->main.begin};
 }
 
 /* -- where ----------------------------------------------------------------------------------------- */

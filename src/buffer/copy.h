@@ -24,6 +24,7 @@ struct ferryi_copy_call {
     size_t value_bytes;
     const ferry_transfer_options *options;
     const atomic_bool *cancelled;
+    atomic_size_t *arrived;
     ferry_status (*run)(struct ferryi_copy_call *call); /* after the claim; closes it */
 };
 

@@ -13,6 +13,7 @@ ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make an event: no memory");
     atomic_init(&event->references, 1);
     atomic_init(&event->cancelled, false);
+    atomic_init(&event->arrived, 0);
     atomic_init(&event->heard, false);
     ferryi_mutex_init(&event->mutex);
     ferryi_cond_init(&event->cond);
@@ -60,6 +61,8 @@ void
 ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_stamp stamp)
 {
     ferryi_mutex_lock(&event->mutex);
+    if (status == FERRY_OK) /* also what had nothing to move */
+        atomic_store_explicit(&event->arrived, event->bytes, memory_order_relaxed);
     event->status = status;
     event->text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     event->stamp = stamp;
@@ -170,6 +173,19 @@ ferry_event_cancel(ferry_event *event)
     if (!event)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "cancel an event: it is NULL");
     atomic_store(&event->cancelled, true);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
+{
+    if (!out_done || !out_total)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "progress of an event: out_done or out_total is NULL");
+    ferry_status status = check_event(event, "progress of an event");
+    if (status != FERRY_OK)
+        return status;
+    *out_done = atomic_load_explicit(&event->arrived, memory_order_relaxed);
+    *out_total = event->bytes;
     return FERRY_OK;
 }
 

@@ -293,7 +293,7 @@ ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, si
 static ferry_status
 run_started(struct ferryi_async *async, ferryi_stamp *out_last)
 {
-    return ferryi_plan_run((ferryi_plan *)async, &async->event->cancelled, out_last);
+    return ferryi_plan_run((ferryi_plan *)async, async->event, out_last);
 }
 
 static void
@@ -313,7 +313,7 @@ ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies,
         return status;
     plan->async.run = run_started;
     plan->async.free = free_started;
-    status = ferryi_async_init(&plan->async, context);
+    status = ferryi_async_init(&plan->async, context, plan->job.total);
     if (status != FERRY_OK) {
         ferryi_plan_free(&plan);
         return status;

@@ -36,8 +36,9 @@ ferry_status ferryi_plan_make(ferry_context *context, const struct ferryi_plan_c
                               const struct ferryi_plan_options *options, ferryi_plan **out);
 /* All is claimed, or nothing. */
 ferry_status ferryi_plan_claim(ferryi_plan *plan);
-/* After the claim: runs the copies and lets the claims go. `cancelled` may be NULL. `*out_last` is the last work on devices. */
-ferry_status ferryi_plan_run(ferryi_plan *plan, const atomic_bool *cancelled, ferryi_stamp *out_last);
+/* After the claim: runs the copies and lets the claims go. `event` is what another thread follows and stops it by, or NULL. `*out_last` is
+ * the last work on devices. */
+ferry_status ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_stamp *out_last);
 void ferryi_plan_free(ferryi_plan **plan);
 
 /* Make, claim and run one on this thread. */

@@ -382,9 +382,12 @@ drop_claims(ferryi_plan *plan)
 }
 
 ferry_status
-ferryi_plan_run(ferryi_plan *plan, const atomic_bool *cancelled, ferryi_stamp *out_last)
+ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_stamp *out_last)
 {
-    plan->job.cancelled = cancelled;
+    if (event) {
+        plan->job.cancelled = &event->cancelled;
+        plan->job.arrived = &event->arrived;
+    }
     ferry_status status = run_levels(plan);
     if (status != FERRY_OK)
         ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->job.done,

@@ -42,6 +42,7 @@ struct ferryi_transfer_job {
     const char *reason;
     const ferry_transfer_options *options; /* or NULL */
     const atomic_bool *cancelled;          /* or NULL */
+    atomic_size_t *arrived;                /* follows `done`, for another thread; or NULL */
     bool foreign_source, foreign_target;   /* the caller's own memory: place -1 in traces */
     size_t total;                          /* bytes of all transfers, as their targets count them; 0: there is one */
     size_t done;                           /* of them, those that were submitted (an upload), or have arrived (a download), so far */

@@ -95,7 +95,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
-    struct ferryi_transfer_job job = {.cancelled = run->job->cancelled};
+    struct ferryi_transfer_job job = {.cancelled = run->job->cancelled}; /* who follows the fill hears of it when it is whole */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;

@@ -42,6 +42,14 @@ total_bytes(const struct ferryi_run *run)
     return run->job->total ? run->job->total : in_target(run, run->bytes);
 }
 
+static void
+add_done(struct ferryi_transfer_job *job, size_t bytes)
+{
+    job->done += bytes;
+    if (job->arrived)
+        atomic_store_explicit(job->arrived, job->done, memory_order_relaxed);
+}
+
 static ferry_status
 cancelled(const struct ferryi_run *run)
 {
@@ -75,7 +83,7 @@ void
 ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
 {
     run->done += bytes;
-    run->job->done += in_target(run, bytes);
+    add_done(run->job, in_target(run, bytes));
     if (run->clock_from > 0 && run->done >= run->clock_from && run->clock_ns == 0)
         run->clock_ns = ferryi_now_ns();
 }
@@ -117,7 +125,7 @@ ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job
 ferry_status
 ferryi_engine_told(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes)
 {
-    job->done += bytes;
+    add_done(job, bytes);
     if (!is_stopped(engine, job, job->total))
         return FERRY_OK;
     return ferryi_fail(FERRY_ERROR_CANCELLED, "%s: cancelled: %zu of %zu bytes arrived", job->reason, job->done, job->total);

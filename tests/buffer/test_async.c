@@ -218,6 +218,114 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     free(got);
 }
 
+/* -- progress -- */
+
+/* Asks again and again until the call has ended: never less than before, of the same total; at the end all of it. */
+static void
+expect_progress(ferry_event *event, size_t total)
+{
+    bool done = false;
+    size_t last = 0, bytes, of;
+    while (!done) {
+        OK(ferry_event_query(event, &done));
+        OK(ferry_event_progress(event, &bytes, &of));
+        assert_int_equal(of, total);
+        assert_in_range(bytes, last, total);
+        last = bytes;
+    }
+    assert_int_equal(last, total);
+    ferry_event_destroy(&event);
+}
+
+/* "Progress is monotonic and ends at the total", of every asynchronous call; a point, and what has nothing to do, is 0 of 0. */
+static void
+test_progress_of_every_call(void **state)
+{
+    fixture *f = *state;
+    int32_t *values = counting(1), *got = counting(0), seven = 7;
+    for (int place = 0; place <= f->places; place++) {
+        ferry_stream *stream = place ? stream_of(f, place) : NULL;
+        ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
+        ferry_event *event;
+        ferry_batch *batch;
+        OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, stream, &event));
+        expect_progress(event, BYTES);
+        OK(ferry_buffer_copy_async(b, INT, 0, a, 8, COUNT - 8, stream, &event));
+        expect_progress(event, BYTES - 32);
+        OK(ferry_buffer_copy_async(b, INT, 8, b, 0, COUNT - 8, stream, &event)); /* overlapping */
+        expect_progress(event, BYTES - 32);
+        OK(ferry_buffer_fill_async(b, INT, 4, 100, &seven, stream, &event));
+        expect_progress(event, 400);
+        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &event));
+        expect_progress(event, BYTES);
+        OK(ferry_buffer_copy_from_2d_async(a, INT, 0, 64, values, 32, 32, 100, stream, &event));
+        expect_progress(event, 32 * 100 * sizeof(int32_t));
+        OK(ferry_batch_create(f->context, &batch));
+        OK(ferry_batch_copy_from(batch, a, INT, 10, values, 100));
+        OK(ferry_batch_copy(batch, b, INT, 0, a, 500, 1000));
+        OK(ferry_batch_copy_to(batch, a, INT, 1000, got, 10));
+        OK(ferry_batch_submit_async(batch, stream, &event));
+        expect_progress(event, 1110 * sizeof(int32_t));
+        ferry_batch_destroy(&batch);
+        OK(ferry_buffer_copy_from_async(a, INT, 0, values, 0, stream, &event));
+        expect_progress(event, 0);
+        OK(ferry_stream_record(f->stream, &event));
+        expect_progress(event, 0);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+    }
+    free(values);
+    free(got);
+}
+
+struct pause {
+    atomic_bool armed, held, open;
+    size_t bytes;
+};
+
+/* Holds the thread of the first transfer after it was armed, right behind it. */
+static void
+hold_first(const ferry_trace *trace, void *user)
+{
+    struct pause *pause = user;
+    if (!atomic_exchange(&pause->armed, false))
+        return;
+    pause->bytes = trace->bytes;
+    atomic_store(&pause->held, true);
+    for (int i = 0; i < 5000 && !atomic_load(&pause->open); i++)
+        ferryi_sleep_ns(1000000);
+}
+
+/* Half of what is asked for is current on the host, half on the device: between the two, half has arrived. */
+static void
+test_progress_is_that_of_the_moment(void **state)
+{
+    (void)state;
+    fixture f;
+    struct pause pause = {.armed = false};
+    ferry_context_options options = {.trace = hold_first, .trace_user = &pause};
+    int32_t *got = counting(0);
+    fixture_open(&f, &options);
+    ferry_buffer *b = make_ints(&f, COUNT);
+    ferry_event *event;
+    size_t bytes, total;
+    write_counting(&f, b, 0, 0, COUNT / 2, 1);
+    write_counting(&f, b, 1, COUNT / 2, COUNT / 2, 1);
+    atomic_store(&pause.armed, true);
+    OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, NULL, &event));
+    for (int i = 0; i < 5000 && !atomic_load(&pause.held); i++)
+        ferryi_sleep_ns(1000000);
+    OK(ferry_event_progress(event, &bytes, &total));
+    assert_int_equal(bytes, f.coherent ? BYTES : BYTES / 2);
+    assert_int_equal(bytes, pause.bytes);
+    assert_int_equal(total, BYTES);
+    atomic_store(&pause.open, true);
+    expect_progress(event, BYTES);
+    ferry_buffer_destroy(&b);
+    fixture_close(&f);
+    free(got);
+}
+
 static void
 note_error(ferry_log_level level, const char *message, void *user)
 {
@@ -260,8 +368,10 @@ main(void)
         TEST(test_scopes_wait_for_calls_in_flight),
         TEST(test_cancelled_calls_leave_the_map_truthful),
         TEST(test_streams_wait_for_the_event_of_a_copy),
+        TEST(test_progress_of_every_call),
         TEST(test_events_and_buffers_may_go_first),
         cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
+        cmocka_unit_test(test_progress_is_that_of_the_moment),
         cmocka_unit_test(test_a_failure_is_told_by_the_event_or_by_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,7 @@ test_streams_check_their_arguments(void **state)
 
     ferry_event *event = SENTINEL;
     bool done;
+    size_t bytes = 77;
     FAILS(INVALID, ferry_stream_flush(NULL));
     FAILS(INVALID, ferry_stream_synchronize(NULL));
     FAILS(INVALID, ferry_stream_record(NULL, &event));
@@ -119,6 +120,10 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_event_query(NULL, &done));
     FAILS(INVALID, ferry_event_query(event, NULL));
     FAILS(INVALID, ferry_event_cancel(NULL));
+    FAILS(INVALID, ferry_event_progress(NULL, &bytes, &bytes));
+    FAILS(INVALID, ferry_event_progress(event, NULL, &bytes));
+    FAILS(INVALID, ferry_event_progress(event, &bytes, NULL));
+    assert_int_equal(bytes, 77);
     OK(ferry_event_cancel(event)); /* no effect on a recorded point */
     OK(ferry_event_synchronize(event));
     OK(ferry_event_query(event, &done));
