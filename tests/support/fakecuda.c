@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
 #define STACK_MAX     32

@@ -72,6 +72,7 @@ struct fake_queue {
     uint64_t thread;              /* of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
+    pthread_cond_t changed;       /* it has got work, done some, or shall quit */
     pthread_t worker;
 };
 
@@ -124,7 +125,6 @@ struct fake_block {
 };
 
 extern pthread_mutex_t fake_lock;
-extern pthread_cond_t fake_changed;
 
 /* Set under the lock. */
 extern struct fake_state {

@@ -19,6 +19,7 @@ fake_queue_new(fake_context *context, bool blocking)
 {
     struct fake_queue *queue = need(calloc(1, sizeof(*queue)));
     queue->holders = 1;
+    pthread_cond_init(&queue->changed, NULL);
     queue->context = context;
     queue->blocking = blocking;
     queue->has_handle = true;
@@ -30,8 +31,10 @@ fake_queue_new(fake_context *context, bool blocking)
 void
 fake_queue_drop(struct fake_queue *queue)
 {
-    if (queue && --queue->holders == 0)
-        free(queue);
+    if (!queue || --queue->holders > 0)
+        return;
+    pthread_cond_destroy(&queue->changed);
+    free(queue);
 }
 
 void
@@ -139,8 +142,8 @@ run_first(struct fake_queue *queue)
     queue->running = false;
     queue->done = work->number;
     free_work(work);
+    pthread_cond_broadcast(&queue->changed);
     fake_queue_drop(queue);
-    pthread_cond_broadcast(&fake_changed);
 }
 
 static void *work_off(void *argument);
@@ -151,33 +154,38 @@ start_worker(struct fake_queue *queue)
     if (!queue->has_worker && pthread_create(&queue->worker, NULL, work_off, queue) != 0)
         abort();
     queue->has_worker = true;
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_broadcast(&queue->changed);
 }
 
-/* Do what can be done now; false when there is nothing. In lazy mode that ends where somebody has asked for it. */
-static bool
+/* Do what can be done now. Returns the queue that must change before there is more; NULL: perhaps there is. In lazy mode that ends
+ * where somebody has asked for it. */
+static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
     const struct fake_point *point;
     if (!queue->first || queue->running || (fake.lazy && queue->done >= queue->wanted))
-        return false;
+        return queue;
     if ((point = unreached(queue->first)) == NULL) {
         run_first(queue);
-        return true;
+        return NULL;
     }
     if (fake.lazy)
         fake_want(point->queue, point->number);
-    return false;
+    return point->queue;
 }
 
 static void *
 work_off(void *argument)
 {
-    struct fake_queue *queue = argument;
+    struct fake_queue *queue = argument, *awaited;
     pthread_mutex_lock(&fake_lock);
-    while (!queue->quit || queue->first)
-        if (!work_on(queue))
-            pthread_cond_wait(&fake_changed, &fake_lock);
+    while (!queue->quit || queue->first) {
+        if ((awaited = work_on(queue)) != NULL) {
+            awaited->holders++;
+            pthread_cond_wait(&awaited->changed, &fake_lock);
+            fake_queue_drop(awaited);
+        }
+    }
     pthread_mutex_unlock(&fake_lock);
     return NULL;
 }
@@ -220,7 +228,7 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     while (queue->done < number) {
         const struct fake_point *point;
         if (!fake.lazy || queue->running) {
-            pthread_cond_wait(&fake_changed, &fake_lock);
+            pthread_cond_wait(&queue->changed, &fake_lock);
         } else if ((point = unreached(queue->first)) != NULL) {
             fake_wait(point->queue, point->number);
         } else {
@@ -277,7 +285,7 @@ fake_reap(fake_context *context)
         *link = queue->next;
         queue->quit = true;
         if (queue->has_worker) {
-            pthread_cond_broadcast(&fake_changed);
+            pthread_cond_broadcast(&queue->changed);
             pthread_mutex_unlock(&fake_lock);
             pthread_join(queue->worker, NULL);
             pthread_mutex_lock(&fake_lock);
