@@ -267,5 +267,5 @@ ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, i
     call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
                                        .place = (uint8_t)place, .reason = "prefetch",
                                        .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
-    return start(context, &call, range.end - range.begin, NULL);
+    return start(context, &call, 0, NULL); /* nobody follows it */
 }

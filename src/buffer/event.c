@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "src/base/guarded.h"
@@ -61,8 +62,7 @@ void
 ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_stamp stamp)
 {
     ferryi_mutex_lock(&event->mutex);
-    if (status == FERRY_OK) /* also what had nothing to move */
-        atomic_store_explicit(&event->arrived, event->bytes, memory_order_relaxed);
+    assert(status != FERRY_OK || atomic_load(&event->arrived) == event->bytes);
     event->status = status;
     event->text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     event->stamp = stamp;
