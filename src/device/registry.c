@@ -142,8 +142,8 @@ static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
     if (wanted < 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %d devices of kind %s", opening->spec,
-                           wanted, kind->name);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s:N makes N devices, 1 or more", opening->spec,
+                           kind->name);
     int ordinal = 0;
     for (int i = 0; i < opening->count; i++)
         ordinal += opening->kinds[i] == kind;
@@ -197,9 +197,6 @@ open_entry(struct opening *opening, const struct entry *entry)
         return ferryi_fail(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no kind of device called \"%.*s\", only %s, %s and %s",
                            opening->spec, (int)entry->name_length, entry->name, ferryi_host_kind.name, ferryi_emulated_kind.name,
                            ferryi_cuda_kind.name);
-    if (kind->made_up && entry->number == ALL)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s devices are made as many as are asked for, \"all\" is no number",
-                           opening->spec, kind->name);
     if (kind->made_up)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)

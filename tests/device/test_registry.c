@@ -90,13 +90,15 @@ test_malformed_lists_are_invalid(void **state)
                                         "host,host",
                                         "host,host:all",
                                         "emulated:15,host:all",
-                                        "emulated:all",
                                         "host:allx",
                                         "host:al",
                                         "host emulated",
                                         "host, "};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         assert_refuses(specs[i], FERRY_ERROR_INVALID_ARGUMENT);
+    /* Made up ones have no number that is all of them. */
+    assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
 }
 
 static void
