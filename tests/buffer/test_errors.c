@@ -739,6 +739,15 @@ test_after_the_context_handles_answer_little(void **state)
     fixture_close(&foreign);
 }
 
+static bool
+no(size_t bytes_done, size_t bytes_total, void *user)
+{
+    (void)bytes_done;
+    (void)bytes_total;
+    (void)user;
+    return false;
+}
+
 /* A failing call's sentence says what was being done, to what, with how much, and why. */
 static void
 test_sentences_name_the_buffer_and_the_numbers(void **state)
@@ -757,6 +766,11 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     /* Success does not clear it. */
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1));
     assert_non_null(strstr(ferry_last_error(), "float"));
+    /* A transfer that stops tells for which call. */
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from_with(b, INT, 0, values, 10, &(ferry_transfer_options){.chunk_bytes = 4, .keep_going = no}));
+    expect_said("for copy_from of buffer \"heights\": cancelled: 4 of 40 bytes arrived");
+    FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, 10, "/dev/full", 0, NULL));
+    expect_said("for store of buffer \"heights\", 0 of which arrived: write");
     assert_int_equal(ferry_error_index(), (size_t)-1);
     ferry_buffer_destroy(&b);
 }
