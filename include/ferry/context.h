@@ -48,9 +48,9 @@ typedef enum ferry_staging_copy {
 /** As `pin_after`: never. */
 #define FERRY_PIN_NEVER ((size_t)-1)
 
-/** How to create a context. NULL, or zero in any field, means the default. */
+/** How to create a context. NULL, or zero in any field, means the default. A number outside the bounds that are told counts as the nearest. */
 typedef struct ferry_context_options {
-    const char *devices;           /**< list such as "host", "emulated:2", "cuda", "cuda:0,cuda:1"; NULL: FERRY_DEVICE, else best */
+    const char *devices;           /**< list such as "host", "emulated:2", "cuda", "cuda:0,cuda:1", "cuda:all"; NULL: FERRY_DEVICE, else best */
     ferry_log_callback *log;       /**< NULL: silent */
     void *log_user;
     ferry_trace_callback *trace;   /**< NULL: none */

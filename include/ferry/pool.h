@@ -144,7 +144,7 @@ typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *us
 
 /**
  * The pool of a place and kind; created at the first call, owned by the context. DEFAULT is PAGEABLE at place 0
- * and DEVICE at a device. PINNED and PAGEABLE are at place 0.
+ * and DEVICE at a device. PINNED, PAGEABLE and MANAGED are at place 0.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_UNSUPPORTED (no device has such memory);
  *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_IO (its allocation log cannot be written); FERRY_ERROR_INVALID_STATE (the child of a fork).
  *         Threads: any.

@@ -30,7 +30,8 @@ typedef enum ferry_access {
  * The proof that a raw pointer may be used, from the call that opened it to ferry_scope_close().
  *
  * It lives on the caller's stack, needs no initialisation before opening, and holds no memory. {0} is a
- * valid closed scope. A scope belongs to nobody's thread: any thread may close it. Its members are private.
+ * valid closed scope. A scope belongs to nobody's thread: any thread may close it. Its members are private. To open one that is
+ * still open forgets the earlier opening, which then stays open as long as the buffer.
  */
 typedef struct ferry_scope {
     void *store;

@@ -249,7 +249,7 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     ferryi_store_unlock(store);
     if (!only)
         return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
-                           scopes ? "a scope is open" : "other handles or views of it live");
+                           scopes ? "a scope is open" : "other handles, views or batches of it live");
     /* Whoever hears of the release may free the memory: then the stream's wait is not enough. */
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra && extra->on_release)

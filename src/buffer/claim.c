@@ -175,11 +175,25 @@ commit_same_stream(ferryi_store *store, const struct ferryi_access *access)
     return FERRY_OK;
 }
 
+void
+ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes)
+{
+    ferryi_store *store = access->store;
+    *text = 0;
+    for (uint32_t slot = 0; slot < store->claim_high && !*text; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_HELD && conflict_with(store, claim, access, true) == FERRYI_CONFLICT_BUSY)
+            ferryi_store_describe_scope(store, claim, text, text_bytes);
+    }
+}
+
 static ferry_status
 fail_busy(const struct ferryi_access *access)
 {
-    return ferryi_fail(FERRY_ERROR_BUSY, "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of the two writes",
-                       access->reason, access->begin, access->end, ferryi_store_name(access->store));
+    char scope[FERRYI_SCOPES_TEXT];
+    ferryi_access_describe_busy(access, scope, sizeof(scope));
+    return ferryi_fail(FERRY_ERROR_BUSY, "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of the two writes: %s",
+                       access->reason, access->begin, access->end, ferryi_store_name(access->store), scope);
 }
 
 uint32_t

@@ -35,6 +35,9 @@ ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
 
+/* One of the open scopes for which that is BUSY, as ferryi_store_describe_scope() tells of it. */
+void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
+
 /* True when nothing must be moved, reserved or waited for. */
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_lane *lane)

@@ -144,9 +144,9 @@ refuge_of(ferryi_store *store, int place)
     return devices ? __builtin_ctz(devices) : 1;
 }
 
-/* Move what only `place` holds to the refuge. */
+/* Move what only `place` holds to the refuge, for the call `what`. */
 static ferry_status
-rescue(ferryi_store *store, struct ferryi_range range, int place)
+rescue(ferryi_store *store, struct ferryi_range range, int place, const char *what)
 {
     int refuge = refuge_of(store, place);
     for (size_t at = range.begin; at < range.end;) {
@@ -155,7 +155,7 @@ rescue(ferryi_store *store, struct ferryi_range range, int place)
         ferryi_store_unlock(store);
         struct ferryi_range part = {at, ferryi_min_size(segment.end, range.end)};
         if (segment.places == FERRYI_PLACE_BIT(place)) {
-            ferry_status status = ferryi_buffer_bring(store, part, refuge, "rescue", NULL);
+            ferry_status status = ferryi_buffer_bring(store, part, refuge, what, NULL);
             if (status != FERRY_OK)
                 return status;
         }
@@ -196,7 +196,7 @@ drop(ferryi_store *store, struct ferryi_range range, int place, bool evicts, con
                                   .place = (uint8_t)place, .reason = what};
     struct ferryi_place_copy gone = {0};
     for (int i = 0; i < RETRIES; i++) {
-        ferry_status status = rescue(store, range, place);
+        ferry_status status = rescue(store, range, place, what);
         if (status == FERRY_OK)
             status = ferryi_access_open(&claim, 1);
         if (status != FERRY_OK)

@@ -118,7 +118,7 @@ check_resizable(ferry_buffer *buffer)
     if (is_pinned(store))
         why = "its copy is pinned";
     if (store->references > 1)
-        why = "views of it live";
+        why = "views or batches of it live";
     ferryi_store_unlock(store);
     if (buffer != &store->first)
         why = "it is a view";

@@ -461,10 +461,12 @@ ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeo
         ferryi_store_lock(store);
         bool busy = ferryi_access_conflict(store, &wanted, true) == FERRYI_CONFLICT_BUSY;
         if (!busy || !in_time) {
+            char scope[FERRYI_SCOPES_TEXT];
+            ferryi_access_describe_busy(&wanted, scope, sizeof(scope));
             ferryi_store_unlock(store);
             return !busy ? FERRY_OK
-                         : ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns",
-                                       ferryi_store_name(store), (unsigned long long)timeout_ns);
+                         : ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
+                                       ferryi_store_name(store), (unsigned long long)timeout_ns, scope);
         }
         in_time = ferryi_store_unlock_and_park(store, deadline);
     }

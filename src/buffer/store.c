@@ -300,6 +300,14 @@ ferryi_scope_call(int access, int place)
     return calls[place != 0][access >= FERRY_READ && access <= FERRY_OVERWRITE ? access : 0];
 }
 
+int
+ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes)
+{
+    const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
+    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
+                    *site ? " by " : "", site);
+}
+
 void
 ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
 {
@@ -310,9 +318,10 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state != FERRYI_CLAIM_HELD)
             continue;
-        const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
-        length += (size_t)snprintf(text + length, text_bytes - length, "%s%s of bytes %zu to %zu%s%s", length ? "; " : "",
-                                   ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end, *site ? " by " : "", site);
+        if (length > 0)
+            length += (size_t)snprintf(text + length, text_bytes - length, "; ");
+        if (length < text_bytes)
+            length += (size_t)ferryi_store_describe_scope(store, claim, text + length, text_bytes - length);
     }
     ferryi_store_unlock(store);
 }

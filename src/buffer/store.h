@@ -171,7 +171,9 @@ void ferryi_stores_clear(ferry_context *context);
 void ferryi_store_retain(ferryi_store *store);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* What the user's open scopes are, such as "update_host of bytes 0 to 40", in a checked run also whose; "" for none. Without the lock. */
+/* With the lock: an open scope of the user's, such as "update_host of bytes 0 to 40", in a checked run also whose. @return as snprintf() */
+int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes);
+/* Likewise all of them; "" for none. Without the lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
 /* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */

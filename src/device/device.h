@@ -205,7 +205,7 @@ typedef struct ferryi_device_kind {
     const char *name;
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config, ferryi_device **out);
-    bool made_up; /* "name:N" means N devices; else "name:K" means device K */
+    bool made_up; /* "name:N" means N devices; else "name:K" means device K, and "name:all" each */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;

@@ -8,12 +8,14 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`, joined by commas. For kinds
- * that are made up the number says how many devices; for the others it says which one. This is the only file that names
- * the kinds.
+ * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`, `name:all`, joined by commas.
+ * For kinds that are made up the number says how many devices; for the others it says which one. This is the only file
+ * that names the kinds.
  */
 
 #define KINDS_MAX 16
+#define UNNUMBERED (-1) /* as the number of an entry */
+#define ALL (-2)
 
 static ferryi_mutex kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ferryi_fork_part registering = {.mutex = &kinds_mutex};
@@ -48,11 +50,11 @@ find_kind(const char *name, size_t name_length)
     return found;
 }
 
-/* One entry of a list: where its name lies in the text, and its number or -1. */
+/* One entry of a list, where its name lies in the text. */
 struct entry {
     const char *name;
     size_t name_length;
-    int number;
+    int number; /* or UNNUMBERED, or ALL */
 };
 
 static bool
@@ -69,10 +71,14 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* Digits as a number; what is too large for any machine becomes INT_MAX. NULL when there is no digit. */
+/* "all", or digits as a number; what is too large for any machine becomes INT_MAX. NULL when it is neither. */
 static const char *
 parse_number(const char *text, int *out)
 {
+    if (strncmp(text, "all", 3) == 0) {
+        *out = ALL;
+        return text + 3;
+    }
     if (*text < '0' || *text > '9')
         return NULL;
     int number = 0;
@@ -91,7 +97,7 @@ parse_entry(const char *text, struct entry *out)
     while (is_name_character(*text))
         text++;
     out->name_length = (size_t)(text - out->name);
-    out->number = -1;
+    out->number = UNNUMBERED;
     if (out->name_length == 0)
         return NULL;
     if (*text == ':') {
@@ -136,8 +142,8 @@ static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
     if (wanted < 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %d devices of kind %s", opening->spec,
-                           wanted, kind->name);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s:N makes N devices, 1 or more", opening->spec,
+                           kind->name);
     int ordinal = 0;
     for (int i = 0; i < opening->count; i++)
         ordinal += opening->kinds[i] == kind;
@@ -166,17 +172,37 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return open_one(opening, kind, ordinal);
 }
 
+/* "cuda:all": every one that is there, as far as a context can hold them. */
+static ferry_status
+open_all(struct opening *opening, const ferryi_device_kind *kind)
+{
+    int present = kind->count(), room = FERRYI_DEVICES_MAX - opening->count;
+    if (present > room)
+        ferryi_log(&opening->config->log, FERRY_LOG_WARNING, "open devices \"%s\": %d of the %d %s devices, a context has at most %d", opening->spec,
+                   room, present, kind->name, FERRYI_DEVICES_MAX);
+    int end = present < room ? present : room, ordinal = 0;
+    ferry_status status;
+    /* One is always asked for: it says why there is none. */
+    do {
+        status = open_real(opening, kind, ordinal++);
+    } while (status == FERRY_OK && ordinal < end);
+    return status;
+}
+
 static ferry_status
 open_entry(struct opening *opening, const struct entry *entry)
 {
     const ferryi_device_kind *kind = find_kind(entry->name, entry->name_length);
     if (!kind)
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no kind of device called \"%.*s\"",
-                           opening->spec, (int)entry->name_length, entry->name);
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no kind of device called \"%.*s\", only %s, %s and %s",
+                           opening->spec, (int)entry->name_length, entry->name, ferryi_host_kind.name, ferryi_emulated_kind.name,
+                           ferryi_cuda_kind.name);
     if (kind->made_up)
-        return open_made_up(opening, kind, entry->number < 0 ? 1 : entry->number);
+        return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
+    if (entry->number == ALL)
+        return open_all(opening, kind);
     /* Drivers list the best device first, so that the best one is number 0. */
-    return open_real(opening, kind, entry->number < 0 ? 0 : entry->number);
+    return open_real(opening, kind, entry->number == UNNUMBERED ? 0 : entry->number);
 }
 
 static ferry_status

@@ -55,7 +55,7 @@ find_path(char path[PATH_MAX])
     if (!base)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "none of FERRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
     if (*base != '/')
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s is no absolute path", base);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s is \"%s\", which is no absolute path", own ? "FERRY_CACHE_DIR" : "HOME", base);
     if ((size_t)snprintf(path, PATH_MAX, "%s%s", base, below) >= PATH_MAX)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its path is longer than %d bytes", PATH_MAX - 1);
     return FERRY_OK;

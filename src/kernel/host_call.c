@@ -225,12 +225,6 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
 
 /* -- the end --------------------------------------------------------------------------------------- */
 
-static const char *
-why(const struct ferryi_host_call *call)
-{
-    return call->text[0] ? call->text : ferry_status_name(call->status);
-}
-
 /* What an earlier failure took from the input. */
 static ferry_status
 check_inputs(struct ferryi_host_call *call)
@@ -240,7 +234,7 @@ check_inputs(struct ferryi_host_call *call)
         if (input->status == FERRY_OK)
             continue;
         /* A long chain is told as far as there is room. */
-        snprintf(call->text, sizeof(call->text), "its input was lost: run the host body of kernel \"%.60s\": %.380s", input->name, why(input));
+        snprintf(call->text, sizeof(call->text), "its input was lost: run the host body of kernel \"%.60s\": %.380s", input->name, input->text);
         return input->status;
     }
     return FERRY_OK;
@@ -269,9 +263,19 @@ let_go(struct ferryi_host_call *call)
         return;
     }
     char text[FERRYI_CALL_TEXT_BYTES + 256];
-    snprintf(text, sizeof(text), "run the host body of kernel \"%s\": %s", call->name, why(call));
+    snprintf(text, sizeof(text), "run the host body of kernel \"%s\": %s", call->name, call->text);
     tell_stream(call, text);
     call_end(call, text);
+}
+
+/* A failure without a sentence has its number: it may be none of ours. */
+static ferry_status
+call_body(struct ferryi_host_call *call)
+{
+    ferry_status status = call->body(&call->call, call->user);
+    if (status != FERRY_OK && !call->text[0])
+        snprintf(call->text, sizeof(call->text), "it returned %d, %s", (int)status, ferry_status_name(status));
+    return status;
 }
 
 static void
@@ -280,7 +284,7 @@ run_body(void *user)
     struct ferryi_host_call *call = user;
     call->status = check_inputs(call);
     if (call->status == FERRY_OK)
-        call->status = call->body(&call->call, call->user);
+        call->status = call_body(call);
     let_go(call);
 }
 

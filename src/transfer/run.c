@@ -16,16 +16,17 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* The place whose device does the work, for messages. */
+/* The place whose device does the work, and what for, for messages: `to cuda:0 for read_device of buffer "heights"`. */
 static void
-describe_device(const struct ferryi_run *run, char *text, size_t bytes)
+describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
+    const char *reason = run->job->reason ? run->job->reason : "", *buffer = run->job->buffer ? run->job->buffer : "";
     int place = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->source_place : run->target_place;
+    char device[48] = "to the host";
     if (place > 0 && run->engine->devices[place])
-        snprintf(text, bytes, "%s %s:%d", run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
+        snprintf(device, sizeof(device), "%s %s:%d", run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
                  run->engine->devices[place]->kind, run->engine->devices[place]->properties.native);
-    else
-        snprintf(text, bytes, "to the host");
+    snprintf(text, bytes, "%s%s%s%s%.160s%s", device, *reason ? " for " : "", reason, *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
 /* Bytes of the run as its job counts them: the target's. */
@@ -53,8 +54,8 @@ add_done(struct ferryi_transfer_job *job, size_t bytes)
 static ferry_status
 cancelled(const struct ferryi_run *run)
 {
-    char where[64];
-    describe_device(run, where, sizeof(where));
+    char where[256];
+    describe(run, where, sizeof(where));
     return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived", direction_name(run->direction),
                        where, run->job->done, total_bytes(run));
 }
@@ -248,8 +249,8 @@ ferryi_run_settle(struct ferryi_run *run)
 static void
 explain(const struct ferryi_run *run, ferry_status status)
 {
-    char where[64];
-    describe_device(run, where, sizeof(where));
+    char where[256];
+    describe(run, where, sizeof(where));
     ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived", direction_name(run->direction), run->bytes, where,
                    run->done);
 }

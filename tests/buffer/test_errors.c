@@ -12,7 +12,7 @@
 
 /* A call that fails and must leave `buffer` and the output `out`, which holds the sentinel, as they were. */
 #define REFUSES(status, buffer, out, call)         \
-    do {                                           \
+    do {                                                                                          \
         snapshot before_ = take_snapshot(buffer);  \
         (out) = SENTINEL;                          \
         FAILS(status, call);                       \
@@ -22,7 +22,7 @@
 
 /* The same for calls without an output. */
 #define REFUSED(status, buffer, call)              \
-    do {                                           \
+    do {                                                                                          \
         snapshot before_ = take_snapshot(buffer);  \
         FAILS(status, call);                       \
         expect_unchanged((buffer), &before_);      \
@@ -482,7 +482,20 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. */
+/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The sentence names the scope. */
+#define BLOCKED(buffer, place, call)                                                                \
+    do {                                                                                            \
+        REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                  \
+        expect_said((place) ? "update_device of bytes 8 to 20" : "update_host of bytes 8 to 20");   \
+    } while (0)
+
+static void
+expect_said(const char *text)
+{
+    if (!strstr(ferry_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", ferry_last_error(), text);
+}
+
 static void
 test_open_scopes_make_conflicting_calls_busy(void **state)
 {
@@ -496,24 +509,26 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
     for (int place = 0; place <= 1; place++) {
         open_at(f, b, place, FERRY_UPDATE, 2, 3, &held);
         REFUSES(busy, b, memory, ferry_buffer_open_host(b, INT, FERRY_READ, 4, 1, &scope, &memory));
-        REFUSED(busy, b, ferry_buffer_wait_free(b, FERRY_READ, 0));
-        REFUSED(busy, b, ferry_buffer_wait_free(b, FERRY_READ, 1000));
-        REFUSED(busy, b, ferry_buffer_copy_from(b, INT, 0, values, 3));
-        REFUSED(busy, b, ferry_buffer_copy_to(b, INT, 0, values, 3));
-        REFUSED(busy, b, ferry_buffer_fill(b, INT, 0, 3, values));
-        REFUSED(busy, b, ferry_buffer_copy(b, INT, 0, other, 0, 3));
-        REFUSED(busy, b, ferry_buffer_copy(other, INT, 0, b, 0, 3));
+        BLOCKED(b, place, ferry_buffer_wait_free(b, FERRY_READ, 0));
+        BLOCKED(b, place, ferry_buffer_wait_free(b, FERRY_READ, 1000));
+        BLOCKED(b, place, ferry_buffer_copy_from(b, INT, 0, values, 3));
+        BLOCKED(b, place, ferry_buffer_copy_to(b, INT, 0, values, 3));
+        BLOCKED(b, place, ferry_buffer_fill(b, INT, 0, 3, values));
+        BLOCKED(b, place, ferry_buffer_copy(b, INT, 0, other, 0, 3));
+        BLOCKED(b, place, ferry_buffer_copy(other, INT, 0, b, 0, 3));
         REFUSES(busy, b, event, ferry_buffer_copy_from_async(b, INT, 0, values, 3, NULL, &event));
         REFUSES(busy, b, event, ferry_buffer_copy_to_async(b, INT, 0, values, 3, NULL, &event));
         REFUSES(busy, b, event, ferry_buffer_fill_async(b, INT, 0, 3, values, NULL, &event));
         REFUSES(busy, b, event, ferry_buffer_copy_async(other, INT, 0, b, 0, 3, NULL, &event));
-        REFUSED(busy, b, ferry_buffer_sync_to(b, 4, 2, place ? 0 : 1));
-        REFUSED(busy, b, ferry_buffer_discard(b, 4, 2));
-        REFUSED(busy, b, ferry_buffer_resize(b, 20));
-        REFUSED(busy, b, ferry_buffer_evict(b, place));
-        REFUSED(busy, b, ferry_buffer_invalidate(b, 0, FERRY_REST, place));
-        REFUSED(busy, b, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, NULL));
-        REFUSED(busy, b, ferry_buffer_prefetch(b, place ? 0 : 1, f->stream));
+        BLOCKED(b, place, ferry_buffer_sync_to(b, 4, 2, place ? 0 : 1));
+        BLOCKED(b, place, ferry_buffer_discard(b, 4, 2));
+        BLOCKED(b, place, ferry_buffer_resize(b, 20));
+        BLOCKED(b, place, ferry_buffer_evict(b, place));
+        expect_said("evict bytes 0 to 40");
+        BLOCKED(b, place, ferry_buffer_invalidate(b, 0, FERRY_REST, place));
+        expect_said("invalidate bytes 0 to 40");
+        BLOCKED(b, place, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, NULL));
+        BLOCKED(b, place, ferry_buffer_prefetch(b, place ? 0 : 1, f->stream));
         OK(ferry_buffer_copy_to(b, INT, 5, values, 5)); /* disjoint */
         OK(ferry_scope_close(&held));
         OK(ferry_buffer_wait_free(b, FERRY_OVERWRITE, 0));
@@ -729,6 +744,15 @@ test_after_the_context_handles_answer_little(void **state)
     fixture_close(&foreign);
 }
 
+static bool
+no(size_t bytes_done, size_t bytes_total, void *user)
+{
+    (void)bytes_done;
+    (void)bytes_total;
+    (void)user;
+    return false;
+}
+
 /* A failing call's sentence says what was being done, to what, with how much, and why. */
 static void
 test_sentences_name_the_buffer_and_the_numbers(void **state)
@@ -747,6 +771,11 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     /* Success does not clear it. */
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1));
     assert_non_null(strstr(ferry_last_error(), "float"));
+    /* A transfer that stops tells for which call. */
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from_with(b, INT, 0, values, 10, &(ferry_transfer_options){.chunk_bytes = 4, .keep_going = no}));
+    expect_said("for copy_from of buffer \"heights\": cancelled: 4 of 40 bytes arrived");
+    FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, 10, "/dev/full", 0, NULL));
+    expect_said("for store of buffer \"heights\", 0 of which arrived: write");
     assert_int_equal(ferry_error_index(), (size_t)-1);
     ferry_buffer_destroy(&b);
 }

@@ -37,7 +37,17 @@ test_read_after_write(void **state)
     }
 }
 
-/* The later stream is waited for first, so that a wait that is missing lets its write overtake. */
+/* Two streams read x into y and z; c overwrites it then. c is waited for first, so that a wait that is missing lets its write overtake. */
+static void
+overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y, ferry_buffer *z)
+{
+    fill_on(f, x, c, 0, COUNT, 2);
+    OK(ferry_stream_synchronize(c));
+    expect_all(x, 0, COUNT, 2);
+    expect_all(y, 0, COUNT, 1);
+    expect_all(z, 0, COUNT, 1);
+}
+
 static void
 test_write_after_read(void **state)
 {
@@ -47,11 +57,7 @@ test_write_after_read(void **state)
     fill_on(f, x, a, 0, COUNT, 1);
     copy_on(f, a, y, 0, x, 0, COUNT);
     copy_on(f, b, z, 0, x, 0, COUNT);
-    fill_on(f, x, c, 0, COUNT, 2);
-    OK(ferry_stream_synchronize(c));
-    expect_all(x, 0, COUNT, 2);
-    expect_all(y, 0, COUNT, 1);
-    expect_all(z, 0, COUNT, 1);
+    overwrite_what_was_read(f, c, x, y, z);
     DESTROY_BUFFERS(&x, &y, &z);
     DESTROY_STREAMS(&a, &b, &c);
 }
@@ -74,11 +80,7 @@ test_write_after_a_read_that_was_a_hit(void **state)
     copy_on(f, b, y, 0, x, 0, COUNT);
     copy_on(f, b, z, 0, x, 0, COUNT);
     assert_int_equal(device_calls(f), before);
-    fill_on(f, x, c, 0, COUNT, 2);
-    OK(ferry_stream_synchronize(c));
-    expect_all(x, 0, COUNT, 2);
-    expect_all(y, 0, COUNT, 1);
-    expect_all(z, 0, COUNT, 1);
+    overwrite_what_was_read(f, c, x, y, z);
     DESTROY_BUFFERS(&x, &y, &z);
     DESTROY_STREAMS(&a, &b, &c);
 }

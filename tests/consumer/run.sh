@@ -81,9 +81,9 @@ as_installed() {
     fi
 }
 
-# The first block of the language in the README.
+# The first block of the language in the README, which may stand in a list.
 of_readme() {
-    awk -v fence='```'"$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence { inside = !seen++ }' "$root/README.md"
+    awk -v fence='```'"$1" '$1 == "```" { inside = 0 } inside { print } $1 == fence { inside = !seen++ }' "$root/README.md"
 }
 
 # "A type of your own" as it stands there, with the installed Ferry.
@@ -98,6 +98,16 @@ as_readme_says() {
     run meson compile -C "$project/build"
     LD_LIBRARY_PATH=$prefix/lib run "$project/build/program"
     ok "installed: README's own type builds and runs"
+
+    if ! command -v cmake >/dev/null; then
+        echo "skipped: README's CMake, which is not there"
+        return
+    fi
+    { printf 'cmake_minimum_required(VERSION 3.20)\nproject(readme C)\n'; of_readme cmake; } >"$project/CMakeLists.txt"
+    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run cmake -S "$project" -B "$project/made"
+    run cmake --build "$project/made"
+    LD_LIBRARY_PATH=$prefix/lib run "$project/made/program"
+    ok "installed: the same with README's CMake"
 }
 
 as_moved() {

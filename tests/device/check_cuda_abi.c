@@ -45,49 +45,38 @@ SAME_TYPE(ferryi_cu_function, CUfunction);
 SAME_TYPE(ferryi_cu_array, CUarray);
 SAME_TYPE(ferryi_cu_host_function, CUhostFn);
 
+/* What a copy of rows between two places, of any rank, has in common. */
+#define SAME_RECTANGLES(ours, theirs)                                                               \
+    SAME_FIELD(ours, source_x_bytes, theirs, srcXInBytes);                                          \
+    SAME_FIELD(ours, source_y, theirs, srcY);                                                       \
+    SAME_FIELD(ours, source_type, theirs, srcMemoryType);                                           \
+    SAME_FIELD(ours, source_host, theirs, srcHost);                                                 \
+    SAME_FIELD(ours, source_device, theirs, srcDevice);                                             \
+    SAME_FIELD(ours, source_array, theirs, srcArray);                                               \
+    SAME_FIELD(ours, source_pitch, theirs, srcPitch);                                               \
+    SAME_FIELD(ours, target_x_bytes, theirs, dstXInBytes);                                          \
+    SAME_FIELD(ours, target_y, theirs, dstY);                                                       \
+    SAME_FIELD(ours, target_type, theirs, dstMemoryType);                                           \
+    SAME_FIELD(ours, target_host, theirs, dstHost);                                                 \
+    SAME_FIELD(ours, target_device, theirs, dstDevice);                                             \
+    SAME_FIELD(ours, target_array, theirs, dstArray);                                               \
+    SAME_FIELD(ours, target_pitch, theirs, dstPitch);                                               \
+    SAME_FIELD(ours, width_bytes, theirs, WidthInBytes);                                            \
+    SAME_FIELD(ours, height, theirs, Height)
+
 SAME_SIZE(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_x_bytes, CUDA_MEMCPY2D, srcXInBytes);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_y, CUDA_MEMCPY2D, srcY);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_type, CUDA_MEMCPY2D, srcMemoryType);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_host, CUDA_MEMCPY2D, srcHost);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_device, CUDA_MEMCPY2D, srcDevice);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_array, CUDA_MEMCPY2D, srcArray);
-SAME_FIELD(struct ferryi_cu_copy_2d, source_pitch, CUDA_MEMCPY2D, srcPitch);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_x_bytes, CUDA_MEMCPY2D, dstXInBytes);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_y, CUDA_MEMCPY2D, dstY);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_type, CUDA_MEMCPY2D, dstMemoryType);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_host, CUDA_MEMCPY2D, dstHost);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_device, CUDA_MEMCPY2D, dstDevice);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_array, CUDA_MEMCPY2D, dstArray);
-SAME_FIELD(struct ferryi_cu_copy_2d, target_pitch, CUDA_MEMCPY2D, dstPitch);
-SAME_FIELD(struct ferryi_cu_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
-SAME_FIELD(struct ferryi_cu_copy_2d, height, CUDA_MEMCPY2D, Height);
+SAME_RECTANGLES(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
 
 SAME_SIZE(struct ferryi_cu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_x_bytes, CUDA_MEMCPY3D_PEER, srcXInBytes);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_y, CUDA_MEMCPY3D_PEER, srcY);
+SAME_RECTANGLES(struct ferryi_cu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_z, CUDA_MEMCPY3D_PEER, srcZ);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_level, CUDA_MEMCPY3D_PEER, srcLOD);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_type, CUDA_MEMCPY3D_PEER, srcMemoryType);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_host, CUDA_MEMCPY3D_PEER, srcHost);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_device, CUDA_MEMCPY3D_PEER, srcDevice);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_array, CUDA_MEMCPY3D_PEER, srcArray);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_context, CUDA_MEMCPY3D_PEER, srcContext);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_pitch, CUDA_MEMCPY3D_PEER, srcPitch);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_height, CUDA_MEMCPY3D_PEER, srcHeight);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_x_bytes, CUDA_MEMCPY3D_PEER, dstXInBytes);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_y, CUDA_MEMCPY3D_PEER, dstY);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_z, CUDA_MEMCPY3D_PEER, dstZ);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_level, CUDA_MEMCPY3D_PEER, dstLOD);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_type, CUDA_MEMCPY3D_PEER, dstMemoryType);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_host, CUDA_MEMCPY3D_PEER, dstHost);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_device, CUDA_MEMCPY3D_PEER, dstDevice);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_array, CUDA_MEMCPY3D_PEER, dstArray);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_context, CUDA_MEMCPY3D_PEER, dstContext);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_pitch, CUDA_MEMCPY3D_PEER, dstPitch);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_height, CUDA_MEMCPY3D_PEER, dstHeight);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, width_bytes, CUDA_MEMCPY3D_PEER, WidthInBytes);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, height, CUDA_MEMCPY3D_PEER, Height);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, depth, CUDA_MEMCPY3D_PEER, Depth);
 
 SAME_SIZE(struct ferryi_cu_allocation, CUmemAllocationProp);

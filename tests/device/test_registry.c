@@ -64,6 +64,8 @@ test_lists_open(void **state)
     assert_opens("emulated:2, host", 3, "host", 0);
     assert_opens("emulated,emulated:2", 3, "emulated", 2);
     assert_opens(" emulated ", 1, "emulated", 0);
+    assert_opens("host:all", 1, "host", 0);
+    assert_opens("emulated:2, host:all ", 3, "host", 0);
 }
 
 static void
@@ -86,10 +88,17 @@ test_malformed_lists_are_invalid(void **state)
                                         "emulated:99999999999999999999",
                                         "emulated:15,host",
                                         "host,host",
+                                        "host,host:all",
+                                        "emulated:15,host:all",
+                                        "host:allx",
+                                        "host:al",
                                         "host emulated",
                                         "host, "};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         assert_refuses(specs[i], FERRY_ERROR_INVALID_ARGUMENT);
+    /* Made up ones have no number that is all of them. */
+    assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
 }
 
 static void
@@ -97,7 +106,7 @@ test_absent_devices_are_no_device(void **state)
 {
     (void)state;
     assert_refuses("nonsense", FERRY_ERROR_NO_DEVICE);
-    assert_non_null(strstr(ferry_last_error(), "nonsense"));
+    assert_non_null(strstr(ferry_last_error(), "called \"nonsense\", only host, emulated and cuda"));
     assert_refuses("host:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("host:99999999999999999999", FERRY_ERROR_NO_DEVICE);
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
@@ -112,6 +121,8 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("emulated:2,cuda", FERRY_ERROR_NO_DEVICE);
+    assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
+    assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
     /* Said of the kind: a number would look as if another one might be there. */
     assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
@@ -148,13 +159,13 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* A kind that gives out two devices and then fails. */
-static int opened;
+/* A kind that gives out so many devices and then fails. */
+static int opened, present = 8, healthy = 2;
 
 static int
 flaky_count(void)
 {
-    return 8;
+    return present;
 }
 
 static void
@@ -170,7 +181,7 @@ static ferry_status
 flaky_open(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
 {
     (void)config;
-    if (ordinal >= 2)
+    if (ordinal >= healthy)
         return ferryi_fail(FERRY_ERROR_DEVICE, "flaky device %d does not start", ordinal);
     ferryi_device *device = calloc(1, sizeof(*device));
     assert_non_null(device);
@@ -203,6 +214,39 @@ test_on_failure_nothing_stays_open(void **state)
 }
 
 static void
+test_all_are_opened(void **state)
+{
+    (void)state;
+    struct said said = {0};
+    struct ferryi_device_config config = {.log = {note_message, &said}};
+    ferryi_device_register(&flaky_kind);
+    assert_refuses("flaky:all", FERRY_ERROR_DEVICE);
+    assert_int_equal(opened, 0);
+    present = healthy = 3;
+    assert_opens("flaky:all", 3, "flaky", 2);
+    assert_opens("host,flaky:all", 4, "flaky", 2);
+    assert_refuses("flaky:1,flaky:all", FERRY_ERROR_INVALID_ARGUMENT);
+    present = healthy = 15;
+    assert_int_equal(ferryi_devices_open("flaky:all", &config, devices, &count), FERRY_OK);
+    assert_int_equal(count, 15);
+    close_all();
+    assert_int_equal(said.messages, 0);
+    present = healthy = 16;
+    assert_int_equal(ferryi_devices_open("flaky:all", &config, devices, &count), FERRY_OK);
+    assert_int_equal(count, 15);
+    assert_int_equal(devices[14]->properties.native, 14);
+    close_all();
+    assert_int_equal(said.messages, 1);
+    assert_int_equal(said.level, FERRY_LOG_WARNING);
+    assert_non_null(strstr(said.text, "15 of the 16 flaky devices"));
+    present = healthy = 0;
+    assert_refuses("flaky:all", FERRY_ERROR_NO_DEVICE);
+    assert_int_equal(opened, 0);
+    present = 8;
+    healthy = 2;
+}
+
+static void
 test_slots_of_the_unsupported_table_name_themselves(void **state)
 {
     (void)state;
@@ -232,6 +276,7 @@ main(void)
         cmocka_unit_test(test_without_a_driver_cuda_is_absent_and_null_is_the_host),
         cmocka_unit_test(test_null_falls_back_to_the_host_and_says_so),
         cmocka_unit_test(test_on_failure_nothing_stays_open),
+        cmocka_unit_test(test_all_are_opened),
         cmocka_unit_test(test_slots_of_the_unsupported_table_name_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -499,6 +499,41 @@ test_what_a_failing_body_writes_is_lost(void **state)
     }
 }
 
+static ferry_status
+silent_body(const ferry_call *call, void *user)
+{
+    const ferry_status *status = user;
+    (void)call;
+    return *status;
+}
+
+/* A body that sets no sentence has one all the same, also when it returns what is no status of ours. */
+static void
+test_a_failure_without_a_sentence_tells_its_number(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    const struct {
+        ferry_status status;
+        const char *said;
+    } cases[] = {{FERRY_ERROR_IO, "\"silent\": it returned 15, FERRY_ERROR_IO"}, {(ferry_status)77, "\"silent\": it returned 77, unknown status"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        FOR_EACH_DEVICE(device) {
+            ferry_status status = cases[i].status;
+            ferry_context *context = open_context(device);
+            ferry_buffer *a = make_buffer(context, values, COUNT);
+            ferry_kernel *kernel = make_kernel(context, "silent", silent_body, &status, parameters, 1);
+            ferry_argument argument = whole(a);
+            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
+            assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), status);
+            assert_says(cases[i].said);
+            ferry_kernel_destroy(&kernel);
+            ferry_buffer_destroy(&a);
+            ferry_context_destroy(&context);
+        }
+    }
+}
+
 /* The failure is seen by whoever reads first, also when the body has not run yet when the read begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
@@ -993,6 +1028,7 @@ main(void)
         cmocka_unit_test(test_open_scopes_refuse_a_launch),
         cmocka_unit_test(test_a_kernel_needs_a_body),
         cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
+        cmocka_unit_test(test_a_failure_without_a_sentence_tells_its_number),
         cmocka_unit_test(test_reading_at_once_sees_the_failure),
         cmocka_unit_test(test_failures_travel_with_the_data),
         cmocka_unit_test(test_a_late_failure_loses_nothing_newer),

@@ -669,6 +669,19 @@ lazy_close(struct lazy_fixture *f)
     f->device->ops->close(f->device);
 }
 
+/* A block that queued work of the first lane uses, given back meanwhile: when it was last used. */
+static ferryi_stamp
+lazy_use(struct lazy_fixture *f)
+{
+    ferry_block *block;
+    void *pointer;
+    assert_int_equal(ferryi_pool_take(f->pool, LARGE, 256, f->lanes[0], &block, &pointer), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, copy_upload, pointer, f->sources[0], LARGE, f->lanes[0]->native), FERRY_OK);
+    ferryi_stamp stamp = ferryi_lane_stamp(f->lanes[0]);
+    ferryi_pool_give(block, stamp);
+    return stamp;
+}
+
 /* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones that stay. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
@@ -701,12 +714,8 @@ test_lazy_work_keeps_its_memory(void **state)
 {
     (void)state;
     struct lazy_fixture f;
-    ferry_block *block;
-    void *pointer;
     lazy_open(&f);
-    assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[0], &block, &pointer), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointer, f.sources[0], LARGE, f.lanes[0]->native), FERRY_OK);
-    ferryi_pool_give(block, ferryi_lane_stamp(f.lanes[0]));
+    lazy_use(&f);
     assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
     assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[0]->native), FERRY_OK);
     assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
@@ -719,13 +728,8 @@ test_lazy_work_ends_before_its_pool(void **state)
 {
     (void)state;
     struct lazy_fixture f;
-    ferry_block *block;
-    void *pointer;
     lazy_open(&f);
-    assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[0], &block, &pointer), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointer, f.sources[0], LARGE, f.lanes[0]->native), FERRY_OK);
-    ferryi_stamp stamp = ferryi_lane_stamp(f.lanes[0]);
-    ferryi_pool_give(block, stamp);
+    ferryi_stamp stamp = lazy_use(&f);
     assert_false(ferryi_stamp_is_done(&f.order, stamp));
     ferryi_pool_finish(f.pool);
     assert_true(ferryi_stamp_is_done(&f.order, stamp));

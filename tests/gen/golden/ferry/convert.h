@@ -61,7 +61,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_to_float_with(ferry_double_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_convert_from_double(ferry_float_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
@@ -92,7 +92,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_copy_to_byte_with(ferry_double_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_convert_from_double(ferry_byte_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
@@ -123,7 +123,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_to_double_with(ferry_float_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_convert_from_float(ferry_double_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
@@ -154,7 +154,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_to_byte_with(ferry_float_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_convert_from_float(ferry_byte_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
@@ -185,7 +185,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_to_double_with(ferry_byte_buffer buffer, size_t offset, double *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_double_convert_from_byte(ferry_double_buffer target, size_t target_offset, ferry_byte_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);
@@ -216,7 +216,7 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_byte_copy_to_float_with(ferry_byte_buffer buffer, size_t offset, float *target,
     size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
 
-/** Convert from one buffer into another of the same context, on the side where fewer bytes cross. */
+/** Convert from one buffer into another of the same context, where the source is current, as ferry_buffer_convert() does. */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy);

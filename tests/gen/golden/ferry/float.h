@@ -81,7 +81,7 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream);
 
-/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. */
+/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out);
 
@@ -202,7 +202,7 @@ ferry_float_wait_free(ferry_float_buffer buffer, ferry_access access, uint64_t t
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count);
 
-/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. */
+/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. @return the usual statuses */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count);
 
@@ -210,7 +210,7 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, siz
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count);
 
-/** Set each element of the range to `value`, on the side where it is current. @return the usual statuses */
+/** Set each element of the range to `value`, on the side where it is current (the host on a tie). @return the usual statuses */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value);
 
@@ -396,7 +396,10 @@ ferry_float_unpin_host(ferry_float_buffer buffer);
 FERRY_API bool
 ferry_float_is_pinned(ferry_float_buffer buffer);
 
-/** Start bringing the handle's range to a place; later work on `stream` (NULL: the default one) is ordered after it. */
+/**
+ * Start bringing the handle's range to a place; later work on `stream` (NULL: the place's default one) is ordered after it.
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
+ */
 FERRY_API FERRY_NODISCARD ferry_status
 ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream);
 FERRY_API FERRY_NODISCARD ferry_status

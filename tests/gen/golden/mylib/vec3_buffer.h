@@ -85,7 +85,7 @@ mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream);
 
-/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. */
+/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out);
 
@@ -206,7 +206,7 @@ mylib_vec3_wait_free(mylib_vec3_buffer buffer, ferry_access access, uint64_t tim
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count);
 
-/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. */
+/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count);
 
@@ -214,7 +214,7 @@ mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *t
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count);
 
-/** Set each element of the range to `value`, on the side where it is current. @return the usual statuses */
+/** Set each element of the range to `value`, on the side where it is current (the host on a tie). @return the usual statuses */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value);
 
@@ -400,7 +400,10 @@ mylib_vec3_unpin_host(mylib_vec3_buffer buffer);
 MYLIB_API bool
 mylib_vec3_is_pinned(mylib_vec3_buffer buffer);
 
-/** Start bringing the handle's range to a place; later work on `stream` (NULL: the default one) is ordered after it. */
+/**
+ * Start bringing the handle's range to a place; later work on `stream` (NULL: the place's default one) is ordered after it.
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
+ */
 MYLIB_API FERRY_NODISCARD ferry_status
 mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream);
 MYLIB_API FERRY_NODISCARD ferry_status
