@@ -270,6 +270,7 @@ test_a_context_describes_what_holds_memory(void **state)
     ferry_buffer *small, *large;
     ferry_buffer_info info;
     ferry_scope scope;
+    void *memory;
     char text[4096], cut[16], expected[512];
     OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.name = "large"}, &large));
     OK(ferry_buffer_create(f->context, INT, 500, &(ferry_buffer_options){.name = "small"}, &small));
@@ -300,6 +301,16 @@ test_a_context_describes_what_holds_memory(void **state)
     assert_int_equal(ferry_context_describe(NULL, cut, sizeof(cut)), 0);
     assert_string_equal(cut, "");
     OK(ferry_scope_close(&scope));
+
+    OK(ferry_buffer_pin(large, 0, &memory));
+    OK(ferry_buffer_pin(large, f->places, &memory));
+    ferry_context_describe(f->context, text, sizeof(text));
+    snprintf(expected, sizeof(expected), "; held at host; held at %s\n", f->context->names[f->places]);
+    line = strstr(text, "\"large\"");
+    assert_true(line && strstr(line, expected));
+    assert_null(strstr(strstr(text, "\"small\""), "held"));
+    OK(ferry_buffer_unpin(large, 0));
+    OK(ferry_buffer_unpin(large, f->places));
     DESTROY_BUFFERS(&small, &large);
 }
 
