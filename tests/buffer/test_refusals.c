@@ -430,6 +430,36 @@ test_streams_outlive_their_context(void **state)
     }
 }
 
+static ferry_status
+refuse_to_unlock(const char *slot, void *user)
+{
+    (void)user;
+    return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
+}
+
+/* The driver keeps memory page-locked, however often it is asked: the program hears of it, and Ferry does not use the range any more. */
+static void
+test_memory_that_stays_locked(void **state)
+{
+    fixture *f = *state;
+    ferryi_device *device = device_of(f, 1);
+    size_t bytes = ferryi_page_bytes();
+    void *memory = aligned_alloc(bytes, bytes);
+    assert_non_null(memory);
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    fault_include_releases(true);
+    fault_hook(refuse_to_unlock, NULL);
+    FAILS(FERRY_ERROR_DEVICE, ferry_context_unregister_host(f->context, memory));
+    assert_non_null(strstr(ferry_last_error(), "unregister host memory at"));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
+    fault_hook(NULL, NULL);
+    fault_include_releases(false);
+    OK(device->ops->host_unregister(device, memory));
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    OK(ferry_context_unregister_host(f->context, memory));
+    free(memory);
+}
+
 /* A device that says once that it is lost and knows nothing of it later. */
 static ferry_status
 lose_one_copy(const char *slot, void *user)
@@ -490,6 +520,7 @@ main(void)
         LAZY(test_scopes_outlive_a_stream_without_a_number),
         LAZY(test_blocks_whose_use_cannot_be_noted),
         TIGHT(test_streams_outlive_their_context),
+        ROOMY(test_memory_that_stays_locked),
         ROOMY(test_a_loss_is_believed),
     };
     return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);
