@@ -199,9 +199,15 @@ gather(const struct ferryi_copy *copies, size_t count, void *memory)
     return batch;
 }
 
-/* `from` is the device that the copies of peers come from, or the device itself. `*out_refused`: not by this driver; nothing was done. */
 static ferry_status
-submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch, void *stream, bool *out_refused)
+refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
+{
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_batch of %zu on cuda:%d: %s", count, cuda->ordinal, why);
+}
+
+/* `from` is the device that the copies of peers come from, or the device itself. */
+static ferry_status
+submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch, void *stream)
 {
     /* One set of attributes for all: sources are read in the stream's order, like any other copy's. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order = FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
@@ -210,38 +216,18 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
     size_t first = 0, failed = 0;
     bool newer = driver->groups & FERRYI_CUDA_BATCH_13;
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
-    *out_refused = false;
     if (st == FERRY_OK) {
         ferryi_cu_result result = newer ? driver->cuMemcpyBatchAsync_v2(batch->targets, batch->sources, batch->bytes, batch->count,
                                                                         &attributes, &first, 1, stream)
                                         : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes, batch->count,
                                                                      &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        *out_refused = from != cuda && (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+        if (from != cuda && (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED))
+            return refuse(cuda, batch->count, "the driver takes none between devices");
         st = ferryi_cuda_check(owner_of(result, cuda, from), newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count,
                             cuda->ordinal);
-}
-
-static ferry_status
-copy_one_by_one(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
-{
-    ferry_status st = FERRY_OK;
-    for (size_t i = 0; i < count && st == FERRY_OK; i++) {
-        const struct ferryi_copy *copy = &copies[i];
-        if (copy->direction == FERRY_DIRECTION_UPLOAD)
-            st = ferryi_cuda_copy_upload(device, copy->target, copy->source, copy->bytes, stream);
-        else if (copy->direction == FERRY_DIRECTION_DOWNLOAD)
-            st = ferryi_cuda_copy_download(device, copy->target, copy->source, copy->bytes, stream);
-        else if (copy->direction == FERRY_DIRECTION_PEER)
-            st = ferryi_cuda_copy_peer(device, copy->target, copy->source_device, copy->source, copy->bytes, stream);
-        else
-            st = ferryi_cuda_copy_device(device, copy->target, copy->source, copy->bytes, stream);
-        if (st != FERRY_OK)
-            return ferryi_fail_in(st, "copy %zu of %zu", i + 1, count);
-    }
-    return st;
 }
 
 /* The device that copies of peers come from; the device itself where there are none. */
@@ -271,19 +257,17 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
     size_t bytes;
 
     if (!(device->capabilities & FERRY_CAN_BATCH))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "copy_batch of %zu on cuda:%d: the driver has no cuMemcpyBatchAsync", count, cuda->ordinal);
+        return refuse(cuda, count, "the driver has no cuMemcpyBatchAsync");
     struct ferryi_cuda_device *from = source_of(cuda, copies, count);
     if (!takes_batch(cuda, from, stream))
-        return copy_one_by_one(device, copies, count, stream);
+        return refuse(cuda, count, "the driver takes none on this stream, or of this memory");
     if (count > BATCH_ON_STACK && (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list",
                            count, cuda->ordinal);
     struct batch batch = gather(copies, count, many ? many : few);
-    bool refused = false;
-    ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, from, &batch, stream, &refused);
+    ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, from, &batch, stream);
     free(many);
-    return refused ? copy_one_by_one(device, copies, count, stream) : st;
+    return st;
 }
 
 /* -- fills -- */

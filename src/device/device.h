@@ -140,9 +140,12 @@ struct ferryi_device_ops {
     /* From another device of the same kind into this one, on a stream of this one. UNSUPPORTED when it cannot reach it. */
     ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
                               void *stream);
-    /* Of a PEER copy UNSUPPORTED as from copy_peer; so from copy_batch. */
+    /* Of a PEER copy UNSUPPORTED as from copy_peer. */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
-    /* Disjoint copies in any order, as one submission; those of PEER direction have one source device. */
+    /*
+     * Disjoint copies in any order, as one submission; those of PEER direction have one source device. All are queued or none. UNSUPPORTED:
+     * these, or any, have to go one by one.
+     */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream);
     /* Repeat a pattern of 1, 2 or 4 bytes `count` times; `target` is aligned to the pattern. */
     ferry_status (*fill)(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream);

@@ -405,11 +405,12 @@ ferryi_lane_note(ferryi_lane *lane, uint64_t opened_by, ferryi_stamp *out)
         return FERRY_OK;
     }
     ferry_status status = ferryi_lane_check_capture(lane);
-    if (status != FERRY_OK)
+    if (status == FERRY_ERROR_UNSUPPORTED)
         return status;
-    if (lane->per_thread && opened_by != ferryi_thread_id())
+    if (status == FERRY_OK && lane->per_thread && opened_by != ferryi_thread_id())
         return ferryi_device_synchronize(lane->device);
-    status = note_joined(lane, out);
+    if (status == FERRY_OK)
+        status = note_joined(lane, out);
     if (status != FERRY_OK) {
         *out = 0;
         settle(lane, "join a stream");

@@ -76,39 +76,45 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* By the scatter kernel; `*out_none`: it cannot be had, and nothing was done. */
+/* By the scatter kernel, when it can be had. */
 static ferry_status
-scatter(struct ferryi_batch *batch, bool *out_none)
+scatter(struct ferryi_batch *batch)
 {
     ferryi_engine *engine = batch->run->engine;
     int place = batch->lane->place;
-    ferry_status status = FERRY_ERROR_UNSUPPORTED;
-    if (ferryi_scatter_is_ready(engine, place))
-        status = ferryi_scatter_launch(engine, place, batch->lane, batch->entries, batch->entry_count, batch->table);
-    *out_none = status == FERRY_ERROR_UNSUPPORTED;
-    return *out_none ? FERRY_OK : status;
+    if (!ferryi_scatter_is_ready(engine, place))
+        return FERRY_ERROR_UNSUPPORTED;
+    return ferryi_scatter_launch(engine, place, batch->lane, batch->entries, batch->entry_count, batch->table);
+}
+
+/* All entries in one call: all are queued or none. UNSUPPORTED: they have to go one by one. */
+static ferry_status
+submit_together(struct ferryi_batch *batch)
+{
+    ferryi_lane *lane = batch->lane;
+    ferryi_device *device = lane->device;
+    struct ferryi_copy_2d rows;
+    bool can_batch = device->capabilities & FERRY_CAN_BATCH;
+    if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
+        return FERRYI_CALL(device, copy_2d, &rows, lane->native);
+    if (batch->entry_count > 1 && can_batch)
+        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, lane->native);
+    if (batch->entry_count > 1 && batch->table && are_small(batch))
+        return scatter(batch);
+    return FERRY_ERROR_UNSUPPORTED;
 }
 
 ferry_status
 ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
 {
-    ferryi_lane *lane = batch->lane;
-    ferryi_device *device = lane->device;
-    struct ferryi_copy_2d rows;
-    bool can_batch = device->capabilities & FERRY_CAN_BATCH, none = false; /* none of them queued yet */
-    ferry_status status = FERRY_OK;
+    ferry_status status = submit_together(batch);
+    bool none = status == FERRY_ERROR_UNSUPPORTED; /* of them is queued yet */
+    if (none)
+        status = FERRY_OK;
     *out_bytes = 0;
-    if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
-        status = FERRYI_CALL(device, copy_2d, &rows, lane->native);
-    else if (batch->entry_count > 1 && can_batch)
-        status = FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, lane->native);
-    else if (batch->entry_count > 1 && batch->table && are_small(batch))
-        status = scatter(batch, &none);
-    else
-        none = true;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = ferryi_run_submit(lane, &batch->entries[i]);
+            status = ferryi_run_submit(batch->lane, &batch->entries[i]);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }

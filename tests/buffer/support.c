@@ -263,6 +263,25 @@ make_counting(fixture *f, size_t count, int first)
 }
 
 void
+make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count)
+{
+    size_t all = 3 * left_count;
+    ferry_buffer **set = calloc(all, sizeof(*set));
+    assert_non_null(set);
+    for (size_t i = 0; i < all; i++) {
+        set[i] = make_ints(f, count);
+        write_counting(f, set[i], 1, 0, count, (int)i);
+    }
+    for (size_t i = 0; i < all; i++)
+        if (i % 3 == 0)
+            left[i / 3] = set[i];
+        else
+            ferry_buffer_destroy(&set[i]);
+    free(set);
+    OK(ferry_stream_synchronize(f->stream));
+}
+
+void
 destroy_buffers(ferry_buffer **const *buffers)
 {
     for (; *buffers; buffers++)

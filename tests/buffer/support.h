@@ -76,6 +76,8 @@ void support_clear_error(void);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* With i + `first` at i, on the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
+/* Three times as many of `count` elements each, written at place 1, of which every third stays: left[i] holds 3 * i + j at j. */
+void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
 /* Destroys each, in this order: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
 void destroy_buffers(ferry_buffer **const *buffers);

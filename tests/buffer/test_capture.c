@@ -212,6 +212,23 @@ end(ferry_stream *stream)
     return nodes;
 }
 
+/* Nobody can say whether the stream is being captured: the close fails, and what was queued is waited for. */
+static void
+test_a_driver_that_does_not_tell(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *stream = wrap_stream(f, per_thread);
+    ferry_buffer *x = make_counting(f, COUNT, 0);
+    ferry_scope scope;
+    touch(f, x, 1, FERRY_READ, 0, FERRY_REST);
+    queue_fill(f, stream, open_on(x, stream, FERRY_OVERWRITE, 0, COUNT, &scope), 5, COUNT);
+    fake.fakecuda_fail_next("cuStreamIsCapturing", 1, 1);
+    FAILS(FERRY_ERROR_DEVICE, ferry_scope_close(&scope));
+    expect_all(x, 5);
+    ferry_stream_destroy(&stream);
+    ferry_buffer_destroy(&x);
+}
+
 /* What needs the driver is refused, and the capture goes on; hits and unrelated calls work. */
 static void
 check_capture(fixture *f, int mode)
@@ -318,6 +335,7 @@ main(void)
         TEST(test_per_thread_streams_are_several),
         TEST(test_per_thread_scope_closed_elsewhere),
         TEST(test_close_on_the_per_thread_stream),
+        TEST(test_a_driver_that_does_not_tell),
         TEST(test_capture_refuses_and_stays_valid),
         TEST(test_graphs_use_pinned_copies),
     };

@@ -683,23 +683,6 @@ device_pool(fixture *f, ferry_pool **out)
     return stats;
 }
 
-/* Every third of three slabs' buffers is left; they were written at the device. */
-static void
-make_sparse(fixture *f, ferry_buffer **left)
-{
-    ferry_buffer *set[3 * FIT];
-    for (int i = 0; i < 3 * FIT; i++) {
-        set[i] = make_ints(f, COUNT);
-        write_counting(f, set[i], 1, 0, COUNT, i);
-    }
-    for (int i = 0; i < 3 * FIT; i++)
-        if (i % 3 == 0)
-            left[i / 3] = set[i];
-        else
-            ferry_buffer_destroy(&set[i]);
-    OK(ferry_stream_synchronize(f->stream));
-}
-
 /* "Compaction lowers [fragmentation], keeps every byte ..." */
 static void
 test_compaction_keeps_every_byte(void **state)
@@ -710,7 +693,7 @@ test_compaction_keeps_every_byte(void **state)
     ferry_pool_compaction done;
     if (f->coherent)
         skip();
-    make_sparse(f, left);
+    make_sparse(f, COUNT, left, FIT);
     ferry_transfer_stats before = moved(f);
     ferry_pool_stats sparse = device_pool(f, &pool);
     OK(ferry_pool_compact(pool, &done));
@@ -742,7 +725,7 @@ test_compaction_moves_nothing_in_use(void **state)
     void *pointers[FIT], *again;
     if (f->coherent)
         skip();
-    make_sparse(f, left);
+    make_sparse(f, COUNT, left, FIT);
     for (int i = 0; i < FIT; i++)
         if (i % 2)
             OK(ferry_buffer_pin(left[i], 1, &pointers[i]));
@@ -777,7 +760,7 @@ test_compaction_of_parts(void **state)
     ferry_pool_compaction done;
     if (f->coherent)
         skip();
-    make_sparse(f, left);
+    make_sparse(f, COUNT, left, FIT);
     for (int i = 0; i < FIT; i++) {
         write_counting(f, left[i], 0, 0, FIRST, 77);
         write_counting(f, left[i], 0, GAP, SECOND - GAP, 77);
@@ -807,7 +790,7 @@ test_uses_of_moved_copies_wait(void **state)
     void *pointer;
     if (f->coherent)
         skip();
-    make_sparse(f, left);
+    make_sparse(f, COUNT, left, FIT);
     for (int i = 0; i < FIT; i += 3)
         OK(ferry_buffer_pin(left[i], 1, &pointer));
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
@@ -831,7 +814,7 @@ test_compaction_beside_work(void **state)
     if (f->coherent)
         skip();
     work_open(f, &w);
-    make_sparse(f, left);
+    make_sparse(f, COUNT, left, FIT);
     (void)device_pool(f, &pool);
     work_delay(2000);
     for (int i = 0; i < FIT; i++)
@@ -855,7 +838,7 @@ test_failing_compactions_lose_nothing(void **state)
         ferry_buffer *left[FIT];
         ferry_pool *pool;
         fixture_open(&f, &(ferry_context_options){.devices = "fault"});
-        make_sparse(&f, left);
+        make_sparse(&f, COUNT, left, FIT);
         (void)device_pool(&f, &pool);
         fault_arm(nth);
         ferry_status status = ferry_pool_compact(pool, NULL);

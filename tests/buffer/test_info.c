@@ -204,6 +204,37 @@ test_a_walk_sees_every_buffer(void **state)
     DESTROY_BUFFERS(&second, &third);
 }
 
+struct release {
+    ferry_context *context;
+    struct seen seen;
+};
+
+static void
+walk_at_the_end(void *memory, void *user)
+{
+    struct release *release = user;
+    (void)memory;
+    OK(ferry_context_walk(release->context, see, &release->seen));
+}
+
+/* A buffer that is on its way out is not seen: its copies go with no lock held. */
+static void
+test_a_walk_passes_over_what_goes(void **state)
+{
+    fixture *f = *state;
+    struct release release = {.context = f->context};
+    ferry_buffer *stays = make_ints(f, 10), *goes;
+    double outside[4];
+    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.on_release = walk_at_the_end, .user = &release}, &goes));
+    OK(ferry_context_walk(f->context, see, &release.seen));
+    assert_int_equal(release.seen.count, 2);
+    release.seen = (struct seen){0};
+    ferry_buffer_destroy(&goes);
+    assert_int_equal(release.seen.count, 1);
+    assert_int_equal(release.seen.infos[0].count, 10);
+    ferry_buffer_destroy(&stays);
+}
+
 static bool
 destroy_one(const ferry_buffer_info *info, void *user)
 {
@@ -239,6 +270,7 @@ test_a_context_describes_what_holds_memory(void **state)
     ferry_buffer *small, *large;
     ferry_buffer_info info;
     ferry_scope scope;
+    void *memory;
     char text[4096], cut[16], expected[512];
     OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.name = "large"}, &large));
     OK(ferry_buffer_create(f->context, INT, 500, &(ferry_buffer_options){.name = "small"}, &small));
@@ -269,6 +301,16 @@ test_a_context_describes_what_holds_memory(void **state)
     assert_int_equal(ferry_context_describe(NULL, cut, sizeof(cut)), 0);
     assert_string_equal(cut, "");
     OK(ferry_scope_close(&scope));
+
+    OK(ferry_buffer_pin(large, 0, &memory));
+    OK(ferry_buffer_pin(large, f->places, &memory));
+    ferry_context_describe(f->context, text, sizeof(text));
+    snprintf(expected, sizeof(expected), "; held at host; held at %s\n", f->context->names[f->places]);
+    line = strstr(text, "\"large\"");
+    assert_true(line && strstr(line, expected));
+    assert_null(strstr(strstr(text, "\"small\""), "held"));
+    OK(ferry_buffer_unpin(large, 0));
+    OK(ferry_buffer_unpin(large, f->places));
     DESTROY_BUFFERS(&small, &large);
 }
 
@@ -416,6 +458,7 @@ main(void)
         TEST(test_traces_tell_why_bytes_move),
         TEST(test_memory_info_adds_up),
         TEST(test_a_walk_sees_every_buffer),
+        TEST(test_a_walk_passes_over_what_goes),
         TEST(test_a_visit_may_destroy_what_it_sees),
         TEST(test_a_context_describes_what_holds_memory),
         cmocka_unit_test(test_a_destroyed_context_has_nothing_to_tell),

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
@@ -299,6 +300,42 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
+/* Where the driver gives no access ranges go one by one, and a later one is refused: what went counts, at every place. */
+static void
+test_part_of_the_ranges_goes(void **state)
+{
+    enum { INVALID_VALUE = 1, NOT_SUPPORTED = 801, RANGES = 3 };
+    fixture f;
+    struct fakecuda fake;
+    ferry_batch *batch;
+    (void)state;
+    assert_true(fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake));
+    open_three(&f, "cuda:0,cuda:1,cuda:2", false);
+    ferry_buffer *a = make_ints(&f, COUNT), *b = make_ints(&f, COUNT);
+    write_counting(&f, a, 1, 0, FERRY_REST, 1);
+    write_counting(&f, b, 2, 0, FERRY_REST, 50000);
+    touch(&f, b, 0, FERRY_READ, 0, FERRY_REST);
+    OK(ferry_batch_create(f.context, &batch));
+    for (size_t i = 0; i < RANGES; i++)
+        OK(ferry_batch_copy(batch, b, INT, 1000 * i, a, 1000 * i, 10 + i));
+    fake.fakecuda_fail_next("cuDeviceCanAccessPeer", NOT_SUPPORTED, 1);
+    fake.fakecuda_fail_next("cuMemcpyPeerAsync", INVALID_VALUE, 2);
+    ferry_transfer_stats before = moved(&f);
+    FAILS(FERRY_ERROR_DEVICE, submit_at(&f, batch, 2));
+    struct counts counts = since(&f, &before);
+    for (int place = 2; place >= 0; place -= 2) {
+        expect_counting(&f, b, place, 0, 10, 1);
+        expect_counting(&f, b, place, 10, COUNT - 10, 50000);
+    }
+    assert_int_equal(counts.peer, 10 * sizeof(int));
+    OK(submit_at(&f, batch, 2));
+    for (size_t i = 0; i < RANGES; i++)
+        expect_counting(&f, b, 0, 1000 * i, 10 + i, 1);
+    ferry_batch_destroy(&batch);
+    DESTROY_BUFFERS(&a, &b);
+    fixture_close(&f);
+}
+
 /* Every device call fails once: each element holds its old or its new value, the same at every place, and the next try succeeds. */
 static bool
 fail_call(fixture *f, uint64_t nth)
@@ -409,6 +446,7 @@ main(void)
         cmocka_unit_test(test_copies_across_devices),
         cmocka_unit_test(test_many_ranges_and_rows_are_one_submission),
         cmocka_unit_test(test_ranges_of_every_length),
+        cmocka_unit_test(test_part_of_the_ranges_goes),
         cmocka_unit_test(test_whatever_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,6 +207,23 @@ expect_to_doubles(struct world *w)
 }
 
 static ferry_status
+double_of_int(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    for (size_t i = 0; i < count && target; i++)
+        ((double *)target)[i] = ((const int32_t *)source)[i];
+    return FERRY_OK;
+}
+
+/* No device can look at the values for a function of the host's: what is fetched to be looked at is no part of the result. */
+static ferry_status
+run_to_own_checked(struct world *w, const ferry_transfer_options *options)
+{
+    const ferry_conversion own = {INT, DOUBLE, double_of_int};
+    return ferry_buffer_copy_to_converted_with(w->target, &own, 0, w->memory, COUNT, FERRY_CONVERT_CHECK, options);
+}
+
+static ferry_status
 run_convert(struct world *w, const ferry_transfer_options *options)
 {
     return ferry_int_convert_from_float_with((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT,
@@ -242,6 +259,7 @@ static const struct operation operations[] = {
     {"copy to int16", run_to_shorts, expect_to_shorts, 2, true},
     {"copy to int16, checked", run_to_shorts_checked, expect_to_shorts, 2, true},
     {"copy to double", run_to_doubles, expect_to_doubles, 8, true},
+    {"copy to own, checked", run_to_own_checked, expect_to_doubles, 8, true},
     {"convert", run_convert, expect_convert, 0, true},
     {"convert, checked", run_convert_checked, expect_convert, 0, true},
 };

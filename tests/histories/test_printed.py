@@ -77,16 +77,16 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # Sanitized archives need a compiler called as Meson called it.
-        if "HISTORIES_CFLAGS" in os.environ or not sanitized():
+        # Archives with sanitizers or counts in them need a compiler called as Meson called it.
+        if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)
     return tap.end()
 
 
-def sanitized():
+def instrumented():
     listing = run("nm", os.path.join(BUILD, "src/libferry_core.a")).stdout
-    return any(mark in listing for mark in ("__asan_init", "__msan_init", "__tsan_init", "__ubsan"))
+    return any(mark in listing for mark in ("__asan_init", "__msan_init", "__tsan_init", "__ubsan", "__gcov_init"))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ test_prefetch_by_ordinal(void **state)
 enum { BATCH = 1000 };
 
 static void
-check_batch(int build, const char *call, uint64_t expected_calls, void *stream_wanted)
+check_batch(int build, const char *call, void *stream_wanted)
 {
     struct fakecuda *here = &builds[build].fake;
     ferryi_device *device = open_build(build, 0);
@@ -75,7 +75,7 @@ check_batch(int build, const char *call, uint64_t expected_calls, void *stream_w
     }
     uint64_t calls = here->fakecuda_calls_of(call);
     OK(device->ops->copy_batch(device, copies, BATCH + 1, stream));
-    assert_int_equal(here->fakecuda_calls_of(call) - calls, expected_calls);
+    assert_int_equal(here->fakecuda_calls_of(call) - calls, 1);
     OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD, NULL},
                             stream));
     OK(device->ops->stream_synchronize(device, stream));
@@ -96,18 +96,24 @@ static void
 test_batch_is_one_call(void **state)
 {
     (void)state;
-    check_batch(NEW, "cuMemcpyBatchAsync_v2", 1, NULL);
-    check_batch(NEW, "cuMemcpyBatchAsync_v2", 1, (void *)2);
-    check_batch(MIDDLE, "cuMemcpyBatchAsync", 1, NULL);
+    check_batch(NEW, "cuMemcpyBatchAsync_v2", NULL);
+    check_batch(NEW, "cuMemcpyBatchAsync_v2", (void *)2);
+    check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* The driver takes none on the legacy stream; it works all the same. */
+/* The driver takes none on the legacy stream. */
 static void
-test_batch_on_the_legacy_stream(void **state)
+test_no_batch_on_the_legacy_stream(void **state)
 {
+    ferryi_device *device = open_build(NEW, 0);
+    uint64_t calls = fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
     (void)state;
-    check_batch(NEW, "cuMemcpyBatchAsync_v2", 0, (void *)1);
-    check_batch(NEW, "cuMemcpyHtoDAsync_v2", BATCH, (void *)1);
+    for (uintptr_t stream = 0; stream < 2; stream++) {
+        assert_int_equal(device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)stream), FERRY_ERROR_UNSUPPORTED);
+        assert_says("on this stream");
+    }
+    assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), calls);
+    close_device(device);
 }
 
 static void
@@ -157,11 +163,10 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* The legacy stream takes no batch; nothing orders it after the one that writes there. */
-    OK(device->ops->stream_synchronize(device, stream));
-    OK(device->ops->copy_batch(device, ranges, 2, (void *)1));
-    assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles + 2);
-    OK(device->ops->stream_synchronize(device, (void *)1));
+    /* What the driver refuses between devices may go one by one. */
+    fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", 801, 1);
+    assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("between devices");
     OK(device->ops->stream_synchronize(device, stream));
     OK(device->ops->stream_destroy(device, stream));
     OK(peer->ops->stream_destroy(peer, peer_stream));
@@ -525,7 +530,7 @@ main(void)
         CUDA_TEST(test_prefetch_by_location),
         CUDA_TEST(test_prefetch_by_ordinal),
         CUDA_TEST(test_batch_is_one_call),
-        CUDA_TEST(test_batch_on_the_legacy_stream),
+        CUDA_TEST(test_no_batch_on_the_legacy_stream),
         CUDA_TEST(test_batch_without_the_group),
         CUDA_TEST(test_peer_access_is_asked_for_once),
         CUDA_TEST(test_calls_aside_leave_captures_alone),

@@ -308,12 +308,13 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* A context makes the kernel, and the kernel scales. How often the compiler ran. */
+/* A context makes the kernel, with an option or NULL, and the kernel scales. How often the compiler ran. */
 static int
-use_kernel(void)
+use_kernel_with(const char *option)
 {
     const ferry_parameter parameters[] = {{ferry_float_element(), FERRY_UPDATE}, {ferry_float_element(), 0}};
-    const ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = parameters, .parameter_count = 2};
+    const ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = parameters, .parameter_count = 2,
+                                        .options = &option, .option_count = option != NULL};
     struct fakecuda fake;
     ferry_context *context = open_fake(&fake);
     float values[COUNT] = {1, 2, 3};
@@ -330,6 +331,23 @@ use_kernel(void)
     ferry_float_destroy(&a);
     ferry_context_destroy(&context);
     return compilations() - before;
+}
+
+static int
+use_kernel(void)
+{
+    return use_kernel_with(NULL);
+}
+
+static void
+test_options_of_kernels_reach_the_compiler(void **state)
+{
+    (void)state;
+    assert_int_equal(use_kernel(), 1);
+    assert_int_equal(use_kernel_with("-DVALUE=1"), 1);
+    assert_int_equal(use_kernel_with("-DVALUE=2"), 1);
+    assert_int_equal(use_kernel_with("-DVALUE=1"), 0);
+    assert_int_equal(use_kernel(), 0);
 }
 
 static void
@@ -440,6 +458,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_what_does_not_compile_is_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_processes_find_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_are_compiled_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_options_of_kernels_reach_the_compiler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_conversions_are_compiled_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_usual_names_are_tried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_code_of_the_real_compiler_is_kept, set_up, tear_down),

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels whose outcome is known only when they are waited for: what is kept of them with the buffers, and what is lost when one fails. */
+#include "tests/buffer/meeting.h"
+
+#include "src/buffer/bodies.h"
+#include "src/buffer/buffer.h"
+
+enum { COUNT = 1000 };
+
+struct kernels {
+    work w;
+    ferry_kernel *failing;
+    ferry_stream *streams[2];
+    ferry_buffer *buffer;
+};
+
+static ferry_status
+failing_body(const ferry_call *call, void *user)
+{
+    (void)user;
+    ferry_call_fail(call, "the body does not like it");
+    return FERRY_ERROR_CANCELLED;
+}
+
+/* Memory is there already: what a launch allocates then is for the launch. */
+static ferry_buffer *
+make_everywhere(fixture *f, int first)
+{
+    ferry_buffer *buffer = make_counting(f, COUNT, first);
+    touch(f, buffer, 1, FERRY_READ, 0, COUNT);
+    return buffer;
+}
+
+static void
+kernels_open(fixture *f, struct kernels *k)
+{
+    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    work_open(f, &k->w);
+    OK(ferry_kernel_create(f->context, &source, &k->failing));
+    for (int i = 0; i < 2; i++)
+        k->streams[i] = make_stream(f, 1);
+    k->buffer = make_everywhere(f, 0);
+}
+
+static void
+kernels_close(struct kernels *k)
+{
+    DESTROY_BUFFERS(&k->buffer);
+    DESTROY_STREAMS(&k->streams[0], &k->streams[1]);
+    ferry_kernel_destroy(&k->failing);
+    work_close(&k->w);
+}
+
+static void
+launch_failing(struct kernels *k, ferry_buffer *buffer, size_t offset, size_t count)
+{
+    ferry_argument argument = ferry_buffer_argument(buffer, INT, offset, count);
+    OK(ferry_kernel_launch(k->failing, k->streams[0], ferry_grid_for(1, 0), &argument, 1));
+}
+
+static void
+expect_reason(ferry_status status)
+{
+    assert_int_equal(status, FERRY_ERROR_CANCELLED);
+    if (!strstr(ferry_last_error(), "the body does not like it"))
+        fail_msg("\"%s\" does not say why", ferry_last_error());
+}
+
+static void
+launch_beside(void *user)
+{
+    struct kernels *k = user;
+    OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
+}
+
+/* Both launches make what a buffer keeps of its kernels; one is kept, and both kernels are on it. */
+static void
+test_two_launches_share_what_the_first_makes(void **state)
+{
+    fixture *f = *state;
+    static const size_t parts[] = {sizeof(struct ferryi_store_extra), sizeof(struct ferryi_bodies)};
+    for (size_t i = 0; i < LENGTH(parts); i++) {
+        struct kernels k;
+        kernels_open(f, &k);
+        short_memory_meet(parts[i], launch_beside, &k);
+        OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 2, 1));
+        struct ferryi_bodies *bodies = atomic_load(&ferryi_store_extra_of(k.buffer->store)->bodies);
+        assert_int_equal(atomic_load(&bodies->pending), 2);
+        assert_true(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
+        expect_counting(f, k.buffer, 0, 0, COUNT / 2, 1);
+        expect_counting(f, k.buffer, 0, COUNT / 2, COUNT / 2, 2);
+        assert_int_equal(atomic_load(&bodies->pending), 0);
+        assert_false(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
+        kernels_close(&k);
+    }
+}
+
+static void
+run_first_stream(void *user)
+{
+    struct kernels *k = user;
+    expect_reason(ferry_stream_synchronize(k->streams[0]));
+}
+
+/* The input was there when the launch opened it; the kernel that writes it failed before the launch could take note of it. */
+static void
+test_an_input_is_lost_during_the_launch(void **state)
+{
+    fixture *f = *state;
+    struct kernels k;
+    kernels_open(f, &k);
+    ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
+    /* What is kept of the target's kernels is made first: stores come by address. */
+    bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
+    ferry_buffer *target = pair[!sorted], *input = pair[sorted];
+    launch_failing(&k, input, 0, 100);
+    short_memory_meet(sizeof(struct ferryi_store_extra), run_first_stream, &k);
+    expect_reason(launch_copy(&k.w, k.streams[1], target, 0, input, 50, 100));
+    assert_non_null(strstr(ferry_last_error(), "input was lost"));
+    expect_counting(f, target, 0, 0, COUNT, 5);
+    expect_counting(f, input, 0, 100, COUNT - 100, 5);
+    DESTROY_BUFFERS(&pair[0], &pair[1]);
+    kernels_close(&k);
+}
+
+/* The copy that a kernel writes went when the buffer grew elsewhere: its outcome is still waited for, by its stream. */
+static void
+test_a_kernel_is_waited_for_without_its_copy(void **state)
+{
+    fixture *f = *state;
+    struct kernels k;
+    kernels_open(f, &k);
+    unsigned done = work_done();
+    OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT, 1));
+    write_counting(f, k.buffer, 0, 0, COUNT, 7);
+    OK(ferry_buffer_resize(k.buffer, 2 * COUNT));
+    assert_int_equal(work_done(), done);
+    assert_true(ferryi_bodies_are_pending(k.buffer->store));
+    expect_counting(f, k.buffer, 1, 0, COUNT, 7);
+    assert_int_equal(work_done(), done + 1);
+    assert_false(ferryi_bodies_are_pending(k.buffer->store));
+    expect_counting(f, k.buffer, 0, 0, COUNT, 7);
+    kernels_close(&k);
+}
+
+/* What a kernel was to write was cut off: there is nothing to lose any more. */
+static void
+test_a_kernel_fails_beyond_the_end(void **state)
+{
+    fixture *f = *state;
+    struct kernels k;
+    kernels_open(f, &k);
+    launch_failing(&k, k.buffer, COUNT / 2, COUNT / 2);
+    OK(ferry_buffer_resize(k.buffer, COUNT / 4));
+    expect_reason(ferry_stream_synchronize(k.streams[0]));
+    expect_counting(f, k.buffer, 0, 0, COUNT / 4, 0);
+    OK(ferry_buffer_resize(k.buffer, COUNT));
+    expect_constant(f, k.buffer, 0, COUNT / 4, COUNT - COUNT / 4, 0);
+    kernels_close(&k);
+}
+
+/* Each piece that a kernel lost is noted as such. Where there is no memory for that more is lost than need be, never less. */
+static void
+test_no_memory_to_tell_what_is_lost(void **state)
+{
+    fixture *f = *state;
+    for (int parts = CROWDED - 8; parts < 2 * CROWDED; parts++) {
+        struct kernels k;
+        int value;
+        kernels_open(f, &k);
+        launch_failing(&k, k.buffer, 0, COUNT - 100);
+        for (int i = 0; i < parts; i++)
+            write_counting(f, k.buffer, 0, 4 * (size_t)i, 1, 7);
+        short_memory_arm_for_good(1);
+        ferry_status status = ferry_stream_synchronize(k.streams[0]);
+        short_memory_disarm();
+        assert_int_equal(status, FERRY_ERROR_CANCELLED);
+        assert_int_equal(k.buffer->store->map.reserved, 0);
+        for (int i = 0; i < COUNT - 100; i++) {
+            status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, &value, 1);
+            assert_int_equal(status, i % 4 == 0 && i < 4 * parts ? FERRY_OK : FERRY_ERROR_CANCELLED);
+            if (status == FERRY_OK)
+                assert_int_equal(value, i + 7);
+            else
+                assert_non_null(strstr(ferry_last_error(), "no memory to keep the reason"));
+        }
+        expect_counting(f, k.buffer, 0, COUNT - 100, 100, 0);
+        kernels_close(&k);
+    }
+}
+
+/* A batch hears of lost bytes as every other reader does. */
+static void
+test_batches_of_lost_bytes(void **state)
+{
+    fixture *f = *state;
+    struct kernels k;
+    int values[COUNT];
+    ferry_batch *batch;
+    kernels_open(f, &k);
+    launch_failing(&k, k.buffer, 100, 200);
+    expect_reason(ferry_stream_synchronize(k.streams[0]));
+    OK(ferry_batch_create(f->context, &batch));
+    OK(ferry_batch_copy_to(batch, k.buffer, INT, 0, values, COUNT));
+    expect_reason(ferry_batch_submit(batch));
+    ferry_batch_destroy(&batch);
+    expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, values, COUNT));
+    expect_counting(f, k.buffer, 0, 300, COUNT - 300, 0);
+    kernels_close(&k);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAZY(test_two_launches_share_what_the_first_makes),
+        LAZY(test_an_input_is_lost_during_the_launch),
+        LAZY(test_a_kernel_is_waited_for_without_its_copy),
+        LAZY(test_a_kernel_fails_beyond_the_end),
+        LAZY(test_no_memory_to_tell_what_is_lost),
+        LAZY(test_batches_of_lost_bytes),
+    };
+    return cmocka_run_group_tests_name("bodies", tests, NULL, NULL);
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that there is none of and devices that refuse, in the middle of what buffers do. */
+#include "tests/buffer/meeting.h"
+
+#include "src/buffer/buffer.h"
+
+enum { COUNT = 1000 };
+
+static ferry_status
+refuse(const char *slot, void *user)
+{
+    (void)slot, (void)user;
+    return FERRY_ERROR_DEVICE;
+}
+
+static void
+settle(fixture *f)
+{
+    fault_hook(NULL, NULL);
+    OK(ferryi_device_synchronize(device_of(f, 1)));
+}
+
+/* -- memory for the map ----------------------------------------------------------------------------- */
+
+enum { WRITERS = 200 };
+
+/* Scopes of one stream that write every second element, and one that reads all of them: it relies on each write. */
+static void
+open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
+{
+    for (size_t i = 0; i < WRITERS; i++)
+        queue_fill(f, f->stream, open_on(buffer, f->stream, FERRY_OVERWRITE, 2 * i, 1, &scopes[i]), -1, 1);
+}
+
+static void
+expect_written(ferry_buffer *buffer)
+{
+    int expected[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = i < 2 * WRITERS && i % 2 == 0 ? -1 : i;
+    expect_ints(buffer, expected, 0, COUNT);
+}
+
+/* Each write splits the map, which runs out of the room that the writers brought: it is made in between, or there is no memory for it. */
+static void
+test_a_reader_relies_on_many_writers(void **state)
+{
+    fixture *f = *state;
+    bool tripped = true;
+    unsigned failures = 0;
+    for (uint64_t nth = 1; tripped; nth++) {
+        ferry_scope scopes[WRITERS + 1];
+        void *memory;
+        ferry_buffer *buffer = make_counting(f, COUNT, 0);
+        touch(f, buffer, 1, FERRY_READ, 0, COUNT);
+        open_writers(f, buffer, scopes);
+        short_memory_arm(nth);
+        ferry_status status = ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT, &scopes[WRITERS], &memory);
+        tripped = short_memory_tripped();
+        short_memory_disarm();
+        if (status != FERRY_OK) {
+            assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+            failures++;
+            OK(ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT, &scopes[WRITERS], &memory));
+        }
+        int seen[COUNT];
+        device_read(f, 1, seen, memory, sizeof(seen));
+        ferry_scope_close_all(scopes, WRITERS + 1);
+        expect_written(buffer);
+        expect_ints(buffer, seen, 0, COUNT);
+        DESTROY_BUFFERS(&buffer);
+    }
+    assert_true(failures > 0);
+}
+
+/* An update needs room in the map twice, a resize beside its own claim. What was promised before memory ran out is given back. */
+static void
+test_half_a_promise_is_given_back(void **state)
+{
+    fixture *f = *state;
+    unsigned failures = 0;
+    for (size_t parts = 0; parts < 5 * CROWDED; parts++) {
+        ferry_buffer *buffer = make_counting(f, COUNT, 0);
+        ferry_scope scope;
+        void *memory;
+        touch(f, buffer, 1, FERRY_UPDATE, 0, COUNT);
+        for (size_t i = 0; i < parts; i++)
+            write_counting(f, buffer, 0, 4 * i, 1, 0);
+        uint32_t reserved = buffer->store->map.reserved;
+        short_memory_arm_for_good(1);
+        ferry_status status = ferry_buffer_open_host(buffer, INT, FERRY_UPDATE, 0, COUNT, &scope, &memory);
+        short_memory_disarm();
+        if (status == FERRY_OK) {
+            OK(ferry_scope_close(&scope));
+        } else {
+            assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+            failures++;
+        }
+        assert_int_equal(buffer->store->map.reserved, reserved);
+        assert_int_equal(buffer->store->claim_count, 0);
+        short_memory_arm_for_good(1);
+        status = ferry_buffer_resize(buffer, 2 * COUNT);
+        short_memory_disarm();
+        assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(ferry_buffer_count(buffer), COUNT);
+        assert_int_equal(buffer->store->map.reserved, reserved);
+        expect_counting(f, buffer, 0, 0, COUNT, 0);
+        DESTROY_BUFFERS(&buffer);
+    }
+    assert_true(failures > 0);
+}
+
+/* -- memory that runs short ------------------------------------------------------------------------- */
+
+/* Four scopes fill the table of a buffer: eviction, which has no memory to ask for, passes it over. */
+static void
+test_full_tables_are_passed_over(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *dirty = make_dirty(f, FIT), *other = make_ints(f, BLOCK_COUNT);
+    ferry_scope scopes[4], scope;
+    void *memory;
+    for (size_t i = 0; i < 4; i++)
+        OK(ferry_buffer_open_host(dirty, INT, FERRY_READ, i, 1, &scopes[i], &memory));
+    assert_int_equal(dirty->store->claim_count, dirty->store->claim_capacity);
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &memory));
+    OK(ferry_scope_close(&scopes[0]));
+    touch(f, other, 1, FERRY_UPDATE, 0, FERRY_REST);
+    ferry_scope_close_all(scopes, 4);
+    expect_counting(f, dirty, 0, 0, FERRY_REST, 3);
+    DESTROY_BUFFERS(&dirty, &other);
+}
+
+/* A buffer whose last handle went belongs to its open scopes. */
+static void
+test_ended_buffers_are_passed_over(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *ended = make_dirty(f, FIT), *other = make_ints(f, BLOCK_COUNT);
+    ferry_scope scope, second;
+    void *memory, *unused;
+    OK(ferry_buffer_open_host(ended, INT, FERRY_READ, 0, COUNT, &scope, &memory));
+    DESTROY_BUFFERS(&ended);
+    fixture_expect_log(f, "1 scopes are open");
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &second, &unused));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(((int *)memory)[i], i + 3);
+    OK(ferry_scope_close(&scope));
+    touch(f, other, 1, FERRY_UPDATE, 0, FERRY_REST);
+    DESTROY_BUFFERS(&other);
+}
+
+/* The N-th allocation fails while a dirty copy of so many pieces makes room; false when there are fewer. */
+static bool
+fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
+{
+    ferry_buffer *dirty = make_dirty(f, FIT);
+    ferry_block *block = NULL;
+    for (size_t i = 0; i < parts; i++)
+        write_counting(f, dirty, 0, 3 * i, 1, 3);
+    short_memory_arm(nth);
+    ferry_status status = ferry_pool_take(device_pool(f), BLOCK, NULL, &block);
+    bool tripped = short_memory_tripped();
+    short_memory_disarm();
+    if (status != FERRY_OK)
+        assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+    if (block)
+        OK(ferry_pool_give(&block, NULL));
+    assert_int_equal(dirty->store->claim_count, 0);
+    assert_int_equal(dirty->store->map.reserved, 0);
+    expect_counting(f, dirty, 0, 0, FERRY_REST, 3);
+    DESTROY_BUFFERS(&dirty);
+    return tripped;
+}
+
+/* What is written back needs room in the map, for which there may be no memory: then all is as before. */
+static void
+test_no_memory_to_write_back(void **state)
+{
+    for (size_t parts = CROWDED - 4; parts < CROWDED + 4; parts++)
+        for (uint64_t nth = 1; fail_to_write_back(*state, parts, nth);)
+            nth++;
+}
+
+static bool
+see(const ferry_buffer_info *info, void *user)
+{
+    size_t *count = user;
+    (void)info;
+    ++*count;
+    return true;
+}
+
+/* Without memory for what there is to tell nothing is told. */
+static void
+test_no_memory_to_walk_over_buffers(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffer = make_ints(f, COUNT);
+    size_t seen = 0, length = ferry_context_describe(f->context, NULL, 0);
+    char text[8] = "before";
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        short_memory_arm(nth);
+        FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_context_walk(f->context, see, &seen));
+        assert_int_equal(seen, 0);
+        short_memory_arm(nth);
+        assert_int_equal(ferry_context_describe(f->context, text, sizeof(text)), 0);
+        assert_string_equal(text, "");
+    }
+    short_memory_disarm();
+    OK(ferry_context_walk(f->context, see, &seen));
+    assert_int_equal(seen, 1);
+    assert_int_equal(ferry_context_describe(f->context, NULL, 0), length);
+    DESTROY_BUFFERS(&buffer);
+}
+
+static ferry_status
+refuse_memory(const char *slot, void *user)
+{
+    unsigned *refused = user;
+    if (strcmp(slot, "memory_alloc") != 0)
+        return FERRY_OK;
+    ++*refused;
+    return FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+/* Managed memory is the driver's to move: what others have of it never makes room. */
+static void
+test_managed_memory_is_not_evicted(void **state)
+{
+    fixture *f = *state;
+    const ferry_buffer_options managed = {.memory = FERRY_MEMORY_MANAGED};
+    ferry_buffer *first, *second;
+    ferry_scope scope;
+    void *memory, *before, *after;
+    unsigned refused = 0;
+    OK(ferry_buffer_create(f->context, INT, 4 << 20, &managed, &first));
+    OK(ferry_buffer_create(f->context, INT, 4 << 20, &managed, &second));
+    write_counting(f, first, 1, 0, FERRY_REST, 3);
+    OK(ferry_buffer_pin(first, 0, &before));
+    OK(ferry_buffer_unpin(first, 0));
+    fault_hook(refuse_memory, &refused);
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_host(second, INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory));
+    assert_true(refused > 0);
+    fault_hook(NULL, NULL);
+    OK(ferry_buffer_pin(first, 0, &after));
+    assert_ptr_equal(before, after);
+    OK(ferry_buffer_unpin(first, 0));
+    expect_counting(f, first, 0, 0, FERRY_REST, 3);
+    DESTROY_BUFFERS(&first, &second);
+}
+
+/* -- devices that refuse ---------------------------------------------------------------------------- */
+
+/* One stamp stands for writes of two streams. When neither can be made to wait for the other, that is told, and goes on. */
+static void
+test_writes_that_cannot_be_ordered(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffer = make_ints(f, COUNT);
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_scope scopes[2];
+    queue_fill(f, a, open_on(buffer, a, FERRY_OVERWRITE, 0, COUNT / 2, &scopes[0]), 1, COUNT / 2);
+    queue_fill(f, b, open_on(buffer, b, FERRY_OVERWRITE, COUNT / 2, COUNT / 2, &scopes[1]), 2, COUNT / 2);
+    fault_hook(refuse, NULL);
+    OK(ferry_scope_close(&scopes[0]));
+    OK(ferry_scope_close(&scopes[1]));
+    settle(f);
+    fixture_expect_log(f, "order writes of buffer");
+    expect_constant(f, buffer, 0, 0, COUNT / 2, 1);
+    expect_constant(f, buffer, 0, COUNT / 2, COUNT / 2, 2);
+    DESTROY_STREAMS(&a, &b);
+    DESTROY_BUFFERS(&buffer);
+}
+
+/* Who lent device memory gets it back although nobody can say whether its uses are over, which is told. */
+static void
+test_wraps_that_cannot_be_waited_for(void **state)
+{
+    fixture *f = *state;
+    work w;
+    ferry_buffer *lent;
+    ferry_stream *stream = make_stream(f, 1);
+    work_open(f, &w);
+    void *memory = device_alloc(f, 1, COUNT * sizeof(int));
+    OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, NULL, &(ferry_wrap_options){.name = "lent"}, &lent));
+    OK(launch_fill(&w, stream, lent, 0, COUNT, 4));
+    fault_hook(refuse, NULL);
+    ferry_buffer_destroy(&lent);
+    settle(f);
+    fixture_expect_log(f, "end the wrap of buffer \"lent\": event_");
+    int values[COUNT];
+    device_read(f, 1, values, memory, sizeof(values));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(values[i], 4);
+    device_free(f, 1, memory);
+    DESTROY_STREAMS(&stream);
+    work_close(&w);
+}
+
+static ferry_status
+refuse_more_memory(const char *slot, void *user)
+{
+    (void)user;
+    return strcmp(slot, "memory_alloc") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
+}
+
+/* A device copies within a buffer by way of memory beside it. Where there is none nothing has changed. */
+static void
+test_no_way_between(void **state)
+{
+    fixture *f = *state;
+    enum { LARGE = 3 << 20 };
+    ferry_buffer *buffer = make_ints(f, LARGE);
+    write_counting(f, buffer, 1, 0, LARGE, 0);
+    fault_hook(refuse_more_memory, NULL);
+    FAILS(FERRY_ERROR_DEVICE, ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1));
+    fault_hook(NULL, NULL);
+    expect_counting(f, buffer, 1, 0, LARGE, 0);
+    OK(ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1));
+    expect_counting(f, buffer, 0, 1, LARGE - 1, -1);
+    DESTROY_BUFFERS(&buffer);
+}
+
+enum { STREAMS = 70 };
+
+/* More streams than have numbers; the last has none. */
+static void
+make_streams(fixture *f, ferry_stream **streams)
+{
+    for (int i = 0; i < STREAMS; i++)
+        streams[i] = make_stream(f, 1);
+}
+
+static void
+destroy_streams_made(ferry_stream **streams)
+{
+    for (int i = 0; i < STREAMS; i++)
+        ferry_stream_destroy(&streams[i]);
+}
+
+/* Streams beyond those that have numbers are asked at each close, and may refuse. */
+static void
+test_a_refused_close_is_logged(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffer = make_ints(f, COUNT);
+    ferry_stream *streams[STREAMS];
+    ferry_scope scope;
+    make_streams(f, streams);
+    queue_fill(f, streams[STREAMS - 1], open_on(buffer, streams[STREAMS - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+    fault_hook(refuse, NULL);
+    ferry_scope_close_all(&scope, 1);
+    settle(f);
+    fixture_expect_log(f, "close scope 0 of 1");
+    assert_int_equal(buffer->store->claim_count, 0);
+    expect_constant(f, buffer, 0, 0, COUNT, 6);
+    destroy_streams_made(streams);
+    DESTROY_BUFFERS(&buffer);
+}
+
+static ferry_status
+refuse_events(const char *slot, void *user)
+{
+    (void)user;
+    return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
+}
+
+/* What a scope queued is joined when its stream goes, or waited for where no event can be had: the host reads it all the same. */
+static void
+test_scopes_outlive_a_stream_without_a_number(void **state)
+{
+    fixture *f = *state;
+    for (int refused = 0; refused < 2; refused++) {
+        ferry_buffer *buffer = make_counting(f, COUNT, 0);
+        ferry_stream *streams[STREAMS];
+        ferry_scope scope;
+        touch(f, buffer, 1, FERRY_READ, 0, COUNT);
+        make_streams(f, streams);
+        queue_fill(f, streams[STREAMS - 1], open_on(buffer, streams[STREAMS - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+        fault_hook(refused ? refuse_events : NULL, NULL);
+        ferry_stream_destroy(&streams[STREAMS - 1]);
+        fault_hook(NULL, NULL);
+        OK(ferry_scope_close(&scope));
+        expect_constant(f, buffer, 0, 0, COUNT, 6);
+        destroy_streams_made(streams);
+        DESTROY_BUFFERS(&buffer);
+    }
+}
+
+/* The use of a block that cannot be noted is waited for: whoever gets the block next finds it done. */
+static void
+test_blocks_whose_use_cannot_be_noted(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[STREAMS];
+    ferry_block *block;
+    int value = 3;
+    make_streams(f, streams);
+    OK(ferry_pool_take(device_pool(f), 4096, streams[STREAMS - 1], &block));
+    void *memory = ferry_block_pointer(block);
+    device_write(f, 1, memory, &value, sizeof(value));
+    OK(ferry_stream_synchronize(f->stream));
+    queue_fill(f, streams[STREAMS - 1], memory, 6, 1);
+    fault_hook(refuse_events, NULL);
+    OK(ferry_pool_give(&block, streams[STREAMS - 1]));
+    fault_hook(NULL, NULL);
+    assert_null(block);
+    OK(ferry_pool_take(device_pool(f), 4096, NULL, &block));
+    assert_ptr_equal(ferry_block_pointer(block), memory);
+    device_read(f, 1, &value, memory, sizeof(value));
+    assert_int_equal(value, 6);
+    OK(ferry_pool_give(&block, NULL));
+    destroy_streams_made(streams);
+}
+
+static void
+test_streams_outlive_their_context(void **state)
+{
+    fixture f;
+    ferry_stream *streams[STREAMS];
+    (void)state;
+    fixture_open(&f, &(ferry_context_options){.devices = "fault"});
+    make_streams(&f, streams);
+    fixture_close(&f);
+    for (int i = 0; i < STREAMS; i++) {
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_synchronize(streams[i]));
+        assert_int_equal(ferry_stream_place(streams[i]), -1);
+        ferry_stream_destroy(&streams[i]);
+    }
+}
+
+static ferry_status
+refuse_to_unlock(const char *slot, void *user)
+{
+    (void)user;
+    return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
+}
+
+/* The driver keeps memory page-locked, however often it is asked: the program hears of it, and Ferry does not use the range any more. */
+static void
+test_memory_that_stays_locked(void **state)
+{
+    fixture *f = *state;
+    ferryi_device *device = device_of(f, 1);
+    size_t bytes = ferryi_page_bytes();
+    void *memory = aligned_alloc(bytes, bytes);
+    assert_non_null(memory);
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    fault_include_releases(true);
+    fault_hook(refuse_to_unlock, NULL);
+    FAILS(FERRY_ERROR_DEVICE, ferry_context_unregister_host(f->context, memory));
+    assert_non_null(strstr(ferry_last_error(), "unregister host memory at"));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
+    fault_hook(NULL, NULL);
+    fault_include_releases(false);
+    OK(device->ops->host_unregister(device, memory));
+    OK(ferry_context_register_host(f->context, memory, bytes));
+    OK(ferry_context_unregister_host(f->context, memory));
+    free(memory);
+}
+
+/* A device that says once that it is lost and knows nothing of it later. */
+static ferry_status
+lose_one_copy(const char *slot, void *user)
+{
+    (void)user;
+    if (strncmp(slot, "copy_", 5) != 0)
+        return FERRY_OK;
+    fault_hook(NULL, NULL);
+    return FERRY_ERROR_DEVICE_LOST;
+}
+
+static void
+submit_lost(ferry_batch *batch)
+{
+    fault_hook(lose_one_copy, NULL);
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_batch_submit(batch));
+    fault_hook(NULL, NULL);
+}
+
+/* What its copy is worth nobody knows: it counts as lost, on whichever side of the transfer it was. */
+static void
+test_a_loss_is_believed(void **state)
+{
+    fixture *f = *state;
+    static int values[BLOCK_COUNT];
+    for (int up = 0; up < 2; up++) {
+        ferry_buffer *buffer = make_dirty(f, 1);
+        ferry_batch *batch;
+        OK(ferry_batch_create(f->context, &batch));
+        if (up)
+            OK(ferry_batch_copy_from(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
+        else
+            OK(ferry_batch_copy_to(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
+        submit_lost(batch);
+        ferry_batch_destroy(&batch);
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1));
+        write_counting(f, buffer, 0, 0, FERRY_REST, 9);
+        expect_counting(f, buffer, 1, 0, FERRY_REST, 9);
+        DESTROY_BUFFERS(&buffer);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TIGHT(test_a_reader_relies_on_many_writers),
+        TIGHT(test_half_a_promise_is_given_back),
+        TIGHT(test_full_tables_are_passed_over),
+        TIGHT(test_ended_buffers_are_passed_over),
+        TIGHT(test_no_memory_to_write_back),
+        TIGHT(test_no_memory_to_walk_over_buffers),
+        ROOMY(test_managed_memory_is_not_evicted),
+        TIGHT(test_writes_that_cannot_be_ordered),
+        TIGHT(test_wraps_that_cannot_be_waited_for),
+        ROOMY(test_no_way_between),
+        TIGHT(test_a_refused_close_is_logged),
+        LAZY(test_scopes_outlive_a_stream_without_a_number),
+        LAZY(test_blocks_whose_use_cannot_be_noted),
+        TIGHT(test_streams_outlive_their_context),
+        ROOMY(test_memory_that_stays_locked),
+        ROOMY(test_a_loss_is_believed),
+    };
+    return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);
+}
