@@ -29,6 +29,22 @@ bench_median(double *samples, size_t count)
     return count % 2 ? samples[count / 2] : (samples[count / 2 - 1] + samples[count / 2]) / 2.0;
 }
 
+size_t
+bench_middle_round(const double *ours, const double *theirs, size_t count)
+{
+    for (size_t round = 0; round < count; round++) {
+        double ratio = ours[round] / theirs[round];
+        size_t below = 0;
+        for (size_t i = 0; i < count; i++) {
+            double other = ours[i] / theirs[i];
+            below += other < ratio || (other == ratio && i < round);
+        }
+        if (below == count / 2)
+            return round;
+    }
+    return 0;
+}
+
 bool
 bench_parse(int argc, char **argv, struct bench_options *out)
 {

@@ -19,6 +19,8 @@
 double bench_now_ns(void);
 /** Of `count` >= 1 samples, which it sorts. */
 double bench_median(double *samples, size_t count);
+/** The round whose ratio of `ours` to `theirs` is the median of `count` >= 1. What the machine does to both in a round is in neither's favour. */
+size_t bench_middle_round(const double *ours, const double *theirs, size_t count);
 
 /* -- the command line and the device --------------------------------------------------------------- */
 

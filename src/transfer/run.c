@@ -85,8 +85,6 @@ ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
 {
     run->done += bytes;
     add_done(run->job, in_target(run, bytes));
-    if (run->clock_from > 0 && run->done >= run->clock_from && run->clock_ns == 0)
-        run->clock_ns = ferryi_now_ns();
 }
 
 /* Bytes between two calls of keep_going. */

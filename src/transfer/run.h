@@ -65,8 +65,6 @@ struct ferryi_run {
     bool queued;                    /* work was handed to a lane, and not waited for since */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */
-    size_t clock_from;              /* note the time when so many bytes are done */
-    uint64_t clock_ns;              /* that time; 0: not yet */
 };
 
 /* True for host memory, and for devices whose memory is host memory. */

@@ -77,7 +77,11 @@ ferryi_staging_trial_bytes(const struct ferryi_ring *ring)
     return fill_bytes(ring) + ferryi_max_size(TIMED_BYTES, ring->chunk_bytes);
 }
 
-/* One stretch by one candidate. The clock runs from when its ring is full, so that what came before and the start do not count. */
+/*
+ * One stretch by one candidate. An upload fills the ring first, since an empty one takes bytes faster than the device does. The clock starts
+ * and stops while no chunk is being filled or drained: of those that several threads are at, some are far ahead of the oldest, and large ones that were
+ * begun before the clock was would make any candidate look twice as fast as it is.
+ */
 static ferry_status
 try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place, void *target, const void *source)
 {
@@ -88,13 +92,17 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
         ferryi_tuning_end(tuning, candidate, 0, false);
         return FERRY_OK;
     }
-    run->clock_from = run->done + fill_bytes(how.ring);
-    run->clock_ns = 0;
-    how.until = run->clock_from + ferryi_max_size(TIMED_BYTES, how.ring->chunk_bytes);
+    const size_t filled = run->done + (tuning->download ? 0 : fill_bytes(how.ring));
+    const size_t end = run->done + ferryi_staging_trial_bytes(how.ring);
+    how.until = filled;
     ferry_status status = move(run, &how, target, source);
-    double ns = status == FERRY_OK ? (double)(ferryi_now_ns() - run->clock_ns) / (double)(run->done - run->clock_from) : 0;
+    const size_t done = run->done;
+    const uint64_t begun = ferryi_now_ns();
+    how.until = end;
+    if (status == FERRY_OK)
+        status = move(run, &how, target, source);
+    double ns = status == FERRY_OK ? (double)(ferryi_now_ns() - begun) / (double)(run->done - done) : 0;
     ferryi_tuning_end(tuning, candidate, ns, true);
-    run->clock_from = 0;
     return status;
 }
 

@@ -8,7 +8,7 @@
  * Small chunks stay in the caches while they are filled and drained, so that the bytes cross memory once less; large ones, filled past
  * the caches, win where another core or a slow engine drains them later. Which of the two holds is a matter of the machine
  * and of the device, so the first large transfers of each direction find out: stretches of them take turns through the candidates, each
- * is timed while its pipeline is full, and the fastest stays; shorter ones take it too if it is one of the small ring. They are the transfer's own bytes, so nothing is moved for the measurement
+ * is timed, and the fastest stays; shorter ones take it too if it is one of the small ring. They are the transfer's own bytes, so nothing is moved for the measurement
  * alone. A transfer that is watched, or whose chunks the caller chose, is never measured.
  */
 
