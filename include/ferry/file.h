@@ -94,7 +94,7 @@ typedef struct ferry_stream_file_options {
     uint64_t output_offset;       /**< in bytes */
     const ferry_element *element; /**< default: bytes */
     ferry_file_work *work;        /**< needed */
-    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< after each chunk that is done; false cancels. Runs as `work` */
+    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< after each chunk that is done, or several small ones; false cancels. Runs as `work` */
     void *user;                   /**< of `work` and `keep_going` */
     ferry_stream *stream;         /**< of the work; default: the default stream of a context with one device */
     size_t chunk_bytes;           /**< rounded down to whole elements; default 4 MiB */

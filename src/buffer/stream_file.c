@@ -11,6 +11,8 @@
  * three counters that only rise say how far each stage is, so the stages need nothing else to agree. What orders the bytes of one
  * buffer is what orders them always: loads, scopes and stores.
  *
+ * To wake a thread takes as long as to read a small chunk, so small ones are handed on in groups, of which there are two at least.
+ *
  * Through the page cache a chunk passes the staging ring, whose pinned chunks stay in the processor's cache. Around it, reads and writes
  * should be large instead, so then each buffer has a pinned copy at the host, and the device copies from and to that.
  */
@@ -18,6 +20,7 @@
 #define BUFFERS_LIMIT 16
 #define DEFAULT_CHUNK ((size_t)4 << 20)
 #define DEFAULT_COUNT 4
+#define GROUP_BYTES ((size_t)1 << 20)
 
 static const ferry_element byte_element = {
     .name = "byte", .c_type = "uint8_t", .identity = UINT64_C(0xfc593ffca4db7889), .bytes = 1, .align = 1, .kind = FERRY_KIND_UINT, .bits = 8};
@@ -25,7 +28,7 @@ static const ferry_element byte_element = {
 struct slot {
     ferry_buffer *whole;
     ferry_buffer *last;  /* a shorter view for the last chunk, if it is short and this slot's */
-    ferry_event *done;   /* of the work of the chunk that is in it */
+    ferry_event *done;   /* of the work of the chunk that is in it, where it is the last of a group */
     uint64_t begun_ns;
 };
 
@@ -39,6 +42,7 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
+    size_t group;                     /* chunks that the next stage hears of at once */
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
@@ -78,21 +82,29 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
+/* Is a group complete with so many chunks? */
+static bool
+ends_group(const struct pipeline *pipeline, uint64_t chunks)
+{
+    return chunks % pipeline->group == 0 || chunks == pipeline->chunks;
+}
+
 /* One chunk more; `stage` comes next. */
 static void
 advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 {
     ferryi_mutex_lock(&pipeline->mutex);
-    ++*count;
+    uint64_t chunks = ++*count;
     ferryi_mutex_unlock(&pipeline->mutex);
-    ferryi_cond_signal(stage);
+    if (ends_group(pipeline, chunks))
+        ferryi_cond_signal(stage);
 }
 
-/* Does the caller's thread hear of finished chunks? Waking it for nothing would cost as much as a small chunk. */
+/* Does the caller's thread hear of finished chunks? */
 static bool
 is_told(const struct pipeline *pipeline, uint64_t finished)
 {
-    return pipeline->options->keep_going || finished == pipeline->chunks;
+    return pipeline->options->keep_going ? ends_group(pipeline, finished) : finished == pipeline->chunks;
 }
 
 static size_t
@@ -142,26 +154,32 @@ load_all(void *argument)
 }
 
 static ferry_status
-finish_one(struct pipeline *pipeline, uint64_t chunk, uint64_t *last_ns)
+write_out(struct pipeline *pipeline, uint64_t chunk)
 {
     struct slot *slot = slot_of(pipeline, chunk);
-    ferry_status status = ferry_event_synchronize(slot->done);
-    uint64_t now = ferryi_now_ns();
-    ferry_event_destroy(&slot->done);
-    if (status != FERRY_OK)
-        return status;
-    pipeline->stats.work_ns += now - (slot->begun_ns > *last_ns ? slot->begun_ns : *last_ns);
-    *last_ns = now;
-    if (pipeline->output.fd < 0)
-        return FERRY_OK;
     size_t bytes = bytes_of(pipeline, chunk);
+    uint64_t begun = ferryi_now_ns();
     struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset + bytes_before(pipeline, chunk)};
+    ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
         status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes, FERRY_PLACE_HOST);
     if (status == FERRY_OK)
         status = ferryi_buffer_store(slot->whole, (struct ferryi_range){0, bytes}, target, NULL, &pipeline->stop);
-    pipeline->stats.store_ns += ferryi_now_ns() - now;
+    pipeline->stats.store_ns += ferryi_now_ns() - begun;
     pipeline->stats.bytes_written += status == FERRY_OK ? bytes : 0;
+    return status;
+}
+
+/* Wait for the work of a group; the stream does that of its last chunk last. */
+static ferry_status
+await_work(struct pipeline *pipeline, uint64_t begin, uint64_t end, uint64_t *last_ns)
+{
+    struct slot *first = slot_of(pipeline, begin), *last = slot_of(pipeline, end - 1);
+    ferry_status status = ferry_event_synchronize(last->done);
+    uint64_t now = ferryi_now_ns();
+    ferry_event_destroy(&last->done);
+    pipeline->stats.work_ns += now - (first->begun_ns > *last_ns ? first->begun_ns : *last_ns);
+    *last_ns = now;
     return status;
 }
 
@@ -170,16 +188,22 @@ finish_all(void *argument)
 {
     struct pipeline *pipeline = argument;
     uint64_t last_ns = 0;
-    for (uint64_t chunk = 0; chunk < pipeline->chunks; chunk++) {
-        if (!await(pipeline, &pipeline->finisher, &pipeline->queued, chunk + 1))
+    for (uint64_t begin = 0, end; begin < pipeline->chunks; begin = end) {
+        end = begin + pipeline->group < pipeline->chunks ? begin + pipeline->group : pipeline->chunks;
+        if (!await(pipeline, &pipeline->finisher, &pipeline->queued, end))
             return;
-        ferry_status status = finish_one(pipeline, chunk, &last_ns);
+        ferry_status status = await_work(pipeline, begin, end, &last_ns);
+        for (uint64_t chunk = begin; chunk < end && status == FERRY_OK; chunk++) {
+            if (pipeline->output.fd >= 0)
+                status = write_out(pipeline, chunk);
+            if (status == FERRY_OK)
+                advance(pipeline, &pipeline->finished, &pipeline->loader);
+        }
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
         }
-        advance(pipeline, &pipeline->finished, &pipeline->loader);
-        if (is_told(pipeline, chunk + 1))
+        if (is_told(pipeline, end))
             ferryi_cond_signal(&pipeline->worker);
     }
 }
@@ -219,7 +243,7 @@ work_on(struct pipeline *pipeline, uint64_t index)
     free(text);
     if (status == FERRY_OK)
         status = closed;
-    return status == FERRY_OK ? ferry_stream_record(pipeline->stream, &slot->done) : status;
+    return status == FERRY_OK && ends_group(pipeline, index + 1) ? ferry_stream_record(pipeline->stream, &slot->done) : status;
 }
 
 /* Tell how many bytes are done; false cancels. */
@@ -337,6 +361,8 @@ make_slots(struct pipeline *pipeline)
     pipeline->slot_count = options->chunk_count ? options->chunk_count : DEFAULT_COUNT;
     if (pipeline->slot_count > pipeline->chunks)
         pipeline->slot_count = (size_t)pipeline->chunks;
+    size_t group = ferryi_min_size(GROUP_BYTES / ferryi_max_size(pipeline->chunk_bytes, 1), pipeline->slot_count / 2);
+    pipeline->group = ferryi_max_size(group, 1);
     ferry_status status = FERRY_OK;
     void *memory;
     for (size_t i = 0; status == FERRY_OK && i < pipeline->slot_count; i++) {
