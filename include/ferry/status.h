@@ -38,7 +38,7 @@ typedef enum ferry_status {
 FERRY_API const char *ferry_status_name(ferry_status status);
 
 /**
- * This thread's sentence about its last failing call; "" before the first failure.
+ * This thread's sentence about its last failing call; "" before the first failure. Where no memory was left to keep one, it says that.
  *
  * Owned by the library; valid until this thread's next failing call. Success does not clear it.
  * Threads: each thread has its own.

@@ -21,6 +21,9 @@ struct failure {
 
 static _Thread_local struct failure *failure;
 
+/* What is told where there was no memory for that; every other one begins as its copy. Never written. */
+static struct failure unspoken = {.index = (size_t)-1, .message = "no memory was left to say what went wrong"};
+
 static struct {
     pthread_once_t once;
     pthread_key_t key; /* frees it when its thread ends */
@@ -40,21 +43,21 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* NULL when there is no memory even for that. */
+/* NULL when there is no memory even for that: the thread is then left with `unspoken`. */
 static struct failure *
 this_failure(void)
 {
-    if (failure)
+    if (failure && failure != &unspoken)
         return failure;
     pthread_once(&owner.once, make_owner);
-    struct failure *made = owner.usable ? calloc(1, sizeof(*made)) : NULL;
+    struct failure *made = owner.usable ? malloc(sizeof(*made)) : NULL;
     if (made && pthread_setspecific(owner.key, made) != 0) {
         free(made);
         made = NULL;
     }
     if (made)
-        made->index = (size_t)-1;
-    failure = made;
+        *made = unspoken;
+    failure = made ? made : &unspoken;
     return made;
 }
 

@@ -112,12 +112,16 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ----------------------------------------------------------------------------------------- */
 
+/* The last ones. Nobody reads it: what has a name is lost on purpose, for those who look for leaks. */
+static struct ferryi_thread_caches *volatile given_up;
+
 /* The pools belong to the parent, and so does what this thread has of them. Its memory is given up. */
 static void
 forget_caches(bool in_child)
 {
     if (!in_child || ferryi_thread_caches == &no_caches)
         return;
+    given_up = ferryi_thread_caches;
     ferryi_thread_caches = &no_caches;
     (void)pthread_setspecific(key, NULL);
 }

@@ -39,6 +39,7 @@ struct history_setup {
     unsigned players;    /* 1 to PLAYERS_MAX */
     unsigned streams;    /* of each player */
     size_t memory;       /* limit of each device in bytes; 0: none */
+    unsigned seconds;    /* without the end of a step until SIGALRM ends the process; 0: any number */
     FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: nobody */
 };
 

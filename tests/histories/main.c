@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Random histories of seeds; the first that fails is made short, and printed as C. */
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/histories/shrink.h"
 
-enum { DEVICES_MAX = 16, BATCH = 50, SECONDS = 120, SHORT_BYTES = 16 << 10 };
+enum { DEVICES_MAX = 16, BATCH = 50, SECONDS = 600, SHORT_BYTES = 16 << 10 };
 
 static const char *const all_devices[] = {"host",         "emulated", "emulated:3", "lazy", "lazy:2",    "fault",
                                           "fault:2 lazy", "cuda",     "cuda lazy",  NULL};
@@ -96,7 +97,7 @@ make_bytes(uint64_t seed, size_t steps)
 static struct history_setup
 setup_of(const struct wish *wish, const char *device, uint64_t seed)
 {
-    struct history_setup setup = {.device = device};
+    struct history_setup setup = {.device = device, .seconds = SECONDS};
     unsigned players = seed % 3 == 2 && strncmp(device, "fault", 5) != 0 ? 2 + (unsigned)(seed / 3 % 3) : 1;
     setup.players = wish->threads ? (unsigned)wish->threads : players;
     setup.memory = wish->memory ? (size_t)wish->memory : seed % 4 == 3 ? SHORT_BYTES : 0;
@@ -123,14 +124,18 @@ describe(char *text, size_t bytes, const struct wish *wish, const struct history
              (unsigned long long)wish->length);
 }
 
+/* `status` as waitpid() gives it. */
 static void
-tell_failure(const struct wish *wish, const char *device, uint64_t seed)
+tell_failure(const struct wish *wish, const char *device, uint64_t seed, int status)
 {
     struct history_setup setup = setup_of(wish, device, seed);
     char text[256];
     unsigned char *bytes = make_bytes(seed, wish->length);
     describe(text, sizeof(text), wish, &setup, seed);
     printf("FAILED: %s\n", text);
+    if (WIFSIGNALED(status))
+        printf("signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": no step has ended for ten minutes" : "");
+    fflush(stdout);
     size_t count = history_shrink(bytes, wish->length * STEP_BYTES, &setup);
     printf("made short to %zu steps, which say:\n", count / STEP_BYTES);
     for (unsigned i = 0; i < 10 && !history_fails(bytes, count, &setup, STDOUT_FILENO); i++)
@@ -151,7 +156,6 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
         uint64_t seed = wish->seed + progress->at;
         struct history_setup setup = setup_of(wish, device, seed);
         unsigned char *bytes = make_bytes(seed, wish->length);
-        alarm(SECONDS);
         history_play(bytes, wish->length * STEP_BYTES, &setup);
         free(bytes);
         progress->counts = history_counts;
@@ -168,7 +172,7 @@ play_device(const struct wish *wish, const char *device, uint64_t histories, str
     bool good = progress != MAP_FAILED;
     for (uint64_t begin = 0; good && begin < histories; begin += BATCH) {
         uint64_t end = begin + BATCH < histories ? begin + BATCH : histories;
-        int status;
+        int status = 0;
         memset(progress, 0, sizeof(*progress));
         fflush(NULL);
         pid_t child = fork();
@@ -177,7 +181,7 @@ play_device(const struct wish *wish, const char *device, uint64_t histories, str
         good = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
         history_count(sum, &progress->counts);
         if (!good)
-            tell_failure(wish, device, wish->seed + (progress->at < end ? progress->at : end - 1));
+            tell_failure(wish, device, wish->seed + (progress->at < end ? progress->at : end - 1), status);
     }
     munmap(progress, sizeof(*progress));
     return good;

@@ -22,9 +22,10 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
+        struct history_setup timed = *setup;
+        timed.seconds = SECONDS;
         redirect(messages);
-        alarm(SECONDS);
-        history_play(bytes, count, setup);
+        history_play(bytes, count, &timed);
         _exit(0);
     }
     return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0;

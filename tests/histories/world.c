@@ -3,6 +3,7 @@
 #include "tests/histories/history.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "src/buffer/worker.h"
 #include "tests/support/fault.h"
@@ -52,6 +53,14 @@ history_step_name(unsigned char code)
 
 /* -- playing --------------------------------------------------------------------------------------- */
 
+/* What waits for ever is told from what is slow, as all is on a busy machine: of that some step ends now and then. */
+static void
+limit_time(const struct world *world)
+{
+    if (world->setup.seconds > 0)
+        alarm(world->setup.seconds);
+}
+
 static void
 play_step(struct player *p, const unsigned char *bytes)
 {
@@ -59,6 +68,7 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
+    limit_time(p->world);
 }
 
 /* Everything that is left is checked. */
@@ -147,6 +157,7 @@ history_open(struct world *world, const struct history_setup *setup)
 {
     memset(world, 0, sizeof(*world));
     world->setup = *setup;
+    limit_time(world);
     choose_mode(setup->device);
     char devices[64];
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(setup->device, " "), setup->device);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "src/convert/kernels.h"
+#include "tests/support/long_double.h"
 
 enum { VALUES = 65536, WIDEST = 16 };
 
@@ -324,6 +325,8 @@ static void
 test_values(void **state)
 {
     (void)state;
+    if (!long_doubles_are_long())
+        skip();
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++) {
         fill(from);
         for (enum ferryi_number to = 0; to < ferryi_number_count; to++) {
@@ -436,6 +439,8 @@ static void
 test_first_unfit(void **state)
 {
     (void)state;
+    if (!long_doubles_are_long())
+        skip();
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++)
         for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
             for (size_t which = 0; which < set_count; which++)

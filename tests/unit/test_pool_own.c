@@ -99,6 +99,7 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_int_equal(ferry_pool_take(pool, 200 * KIB, NULL, &other), FERRY_OK);
     assert_int_equal(shared.count, 1);
     char *memory = ferry_block_pointer(block);
+    memory[0] = 0;
     memory[99 * KIB] = 1;
     pid_t child = fork();
     if (child == 0) {

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include <ferry/ferry.h>
 
 #include "src/base/base.h"
 #include "src/device/device.h"
+#include "tests/support/short_memory.h"
 
 /* -- names ------------------------------------------------------------------------------------------ */
 
@@ -68,6 +70,36 @@ test_long_messages_are_told_whole(void **state)
     free(kept);
     ferryi_log(NULL, FERRY_LOG_WARNING, "nobody hears it");
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
+}
+
+/* A thread's first failure takes memory for its sentence. Where that is refused, this is what is said, and the next failure has its own. */
+static void *
+fail_without_memory(void *user)
+{
+    (void)user;
+    assert_string_equal(ferry_last_error(), "");
+    short_memory_arm(1);
+    assert_int_equal(ferryi_fail(FERRY_ERROR_IO, "what has no room"), FERRY_ERROR_IO);
+    short_memory_disarm();
+    assert_true(short_memory_tripped());
+    assert_string_equal(ferry_last_error(), "no memory was left to say what went wrong");
+    assert_int_equal(ferry_error_index(), (size_t)-1);
+    assert_int_equal(ferryi_fail_in(FERRY_ERROR_IO, "outside"), FERRY_ERROR_IO);
+    assert_string_equal(ferry_last_error(), "outside: no memory was left to say what went wrong");
+    assert_int_equal(ferryi_fail(FERRY_ERROR_IO, "the next"), FERRY_ERROR_IO);
+    assert_string_equal(ferry_last_error(), "the next");
+    return NULL;
+}
+
+static void
+test_a_failure_without_memory_for_its_sentence(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    for (int i = 0; i < 2; i++) { /* the second thread finds what the first one left */
+        assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
 }
 
 static void
@@ -147,6 +179,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_its_name),
         cmocka_unit_test(test_long_messages_are_told_whole),
+        cmocka_unit_test(test_a_failure_without_memory_for_its_sentence),
         cmocka_unit_test(test_a_library_that_is_not_there_is_told),
         cmocka_unit_test(test_addresses_are_described),
         cmocka_unit_test(test_what_a_device_lacks_is_unsupported),
