@@ -306,7 +306,7 @@ test_part_of_the_ranges_goes(void **state)
 {
     enum { INVALID_VALUE = 1, NOT_SUPPORTED = 801, RANGES = 3 };
     fixture f;
-    struct fakecuda fake;
+    struct fakecuda fake = {0};
     ferry_batch *batch;
     (void)state;
     assert_true(fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake));
