@@ -7,7 +7,8 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 
-/* How long calls of other threads are given to end when they are all that is in the way: up to a tenth of a second. */
+/* How often calls of other threads are given a moment to end when they are all that is in the way: a tenth of a second in all, and longer
+ * where others want the processors, as those calls take longer then too. */
 #define PATIENCE 500
 #define MOMENT_NS 200000
 
