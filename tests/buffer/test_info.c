@@ -305,7 +305,7 @@ test_a_context_describes_what_holds_memory(void **state)
     OK(ferry_buffer_pin(large, 0, &memory));
     OK(ferry_buffer_pin(large, f->places, &memory));
     ferry_context_describe(f->context, text, sizeof(text));
-    snprintf(expected, sizeof(expected), "; held at host; held at %s\n", f->context->names[f->places]);
+    snprintf(expected, sizeof(expected), "; held at host; held at %s", f->context->names[f->places]);
     line = strstr(text, "\"large\"");
     assert_true(line && strstr(line, expected));
     assert_null(strstr(strstr(text, "\"small\""), "held"));
