@@ -233,8 +233,10 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
         printf("%-13s %10s %7s  ", "", "", "");
     printf("%s%s\n", goal, !*goal ? "" : met ? ", met" : ", MISSED");
     fflush(stdout);
-    if (report->json)
+    if (report->json) {
         write_record(report->json, report->bench, record, goal, met);
+        fflush(report->json); /* a program that is killed leaves what it has measured */
+    }
 }
 
 void

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from ferry_types import GeneratorError, load
+from ferry_types import FORMAT_VERSION, GEN_ABI, GeneratorError, load
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -20,8 +20,14 @@ OUTPUTS = {
 }
 
 
-def parse(arguments):
+def version_text(version):
+    return f"ferry-gen {version or '(from a source tree)'}, type files of version {FORMAT_VERSION}, generated code of version {GEN_ABI}"
+
+
+def parse(arguments, version):
     parser = argparse.ArgumentParser(prog="ferry-gen", description=__doc__.split(": ", 1)[1])
+    parser.add_argument("--version", action="version", version=version_text(version),
+                        help="print the version of Ferry, of type files and of generated code")
     parser.add_argument("--templates", metavar="DIR", help="folder of the templates (default: FERRY_TEMPLATES, "
                         "else the one beside this program)")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -76,9 +82,22 @@ def depfile_text(output, paths):
     return f"{make_escape(output)}: " + " \\\n  ".join(map(make_escape, paths)) + "\n"
 
 
+class OutputError(GeneratorError):
+    """An output file cannot be written."""
+
+
 def write(path, text):
-    """All of the file or none of it."""
+    """Writes all of the file or none of it. Errors name the file that was asked for, not the temporary one beside it."""
     folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise OutputError(f"ferry-gen: {path}: cannot be written: there is no folder {folder}")
+    try:
+        replace(path, folder, text)
+    except OSError as error:
+        raise OutputError(f"ferry-gen: {path}: cannot be written: {error.strerror}") from None
+
+
+def replace(path, folder, text):
     handle, temporary = tempfile.mkstemp(prefix=".ferry-gen-", dir=folder)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -106,15 +125,12 @@ def run(options, program):
     write(options.output, text)
 
 
-def main(arguments=None, program=None):
-    options = parse(arguments)
+def main(arguments=None, program=None, version=None):
+    options = parse(arguments, version)
     try:
         run(options, program or sys.argv[0])
     except GeneratorError as error:
         print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"ferry-gen: {error.filename or options.output}: cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

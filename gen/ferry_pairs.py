@@ -76,6 +76,8 @@ class Pair:
                      (True, True): "PAIR_ROUNDED"}[self.can_fail, self.has_toward_zero]
         if source.name in LANE_SOURCES and target.name in LANE_TARGETS:
             self.form += "_LANES"
+        if source.kind == "complex":  # and the target too: the loops of the parts do it
+            self.form += "_PARTS"
 
     def _classify(self, source, target):
         """Whether CHECK may refuse a value, and whether TRUNCATE differs from SATURATE."""

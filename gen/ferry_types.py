@@ -4,10 +4,12 @@
 Templates decide nothing: what they print is an attribute of ElementType, Field, Conversion or Pair.
 """
 
+import difflib
 import json
 import os
 import re
 
+FORMAT_VERSION = 1
 GEN_ABI = 1
 VALUE_BYTES = 32  # FERRY_VALUE_BYTES of <ferry/kernel.h>
 LITERAL_BYTES = 4095  # what a C99 compiler must accept in one string
@@ -173,6 +175,7 @@ class ElementType:
 
     def _name_everything(self):
         self.sym = f"{self.prefix}_{self.name}"
+        self.full_name = self.name if self.prefix == "ferry" else self.sym  # in messages
         self.handle = f"{self.sym}_buffer"
         self.guard = f"{self.sym.upper()}_BUFFER_H"
         self.gen_abi = GEN_ABI
@@ -201,6 +204,12 @@ def unique(items):
     return list(dict.fromkeys(items))
 
 
+def nearest(word, known):
+    """A question that names the known word that looks most like this one; nothing where none does."""
+    found = difflib.get_close_matches(word.lower(), known, 1)
+    return f"did you mean '{found[0]}'? " if found else ""
+
+
 class Checker:
     """Reads one description key by key; every refusal names the file, the key and what was expected."""
 
@@ -214,7 +223,7 @@ class Checker:
     def keys(self, data, where, known, required):
         for key in data:
             if key not in known:
-                self.fail(where + key, f"unknown key; expected one of {', '.join(known)}")
+                self.fail(where + key, f"unknown key; {nearest(key, known)}expected one of {', '.join(known)}")
         for key in required:
             if key not in data:
                 self.fail(where + key, "missing; it is required")
@@ -249,12 +258,12 @@ class Checker:
         what = f"one of {', '.join(choices)}"
         value = self.text(key, what)
         if value not in choices:
-            self.fail(key, f"is '{value}'; expected {what}")
+            self.fail(key, f"is '{value}'; {nearest(value, choices)}expected {what}")
         return value
 
     def version(self):
-        if self.value("ferry", int, "1, the version of this format") != 1:
-            self.fail("ferry", f"is {self.data['ferry']}; this generator reads version 1")
+        if self.value("ferry", int, f"{FORMAT_VERSION}, the version of this format") != FORMAT_VERSION:
+            self.fail("ferry", f"is {self.data['ferry']}; this generator reads version {FORMAT_VERSION}")
 
     def name(self):
         return self.lower_name("name", "short name of the type", RESERVED - TYPE_WORDS)
@@ -378,7 +387,7 @@ class Checker:
         what = f"one of {', '.join(FIELD_TYPES)}"
         c_type = self.text("type", what, entry, where)
         if c_type not in FIELD_TYPES:
-            self.fail(where + "type", f"is '{c_type}'; expected {what}")
+            self.fail(where + "type", f"is '{c_type}'; {nearest(c_type, FIELD_TYPES)}expected {what}")
         offset = self.integer("offset", 0, size - 1, entry, where)
         count = self.integer("count", 1, size, entry, where) if "count" in entry else 1
         field = Field(name, *FIELD_TYPES[c_type], offset, count)
@@ -415,7 +424,7 @@ class Checker:
         names = builtin_names()
         name = self.text(way, f"one of {', '.join(names)}", entry, where)
         if name not in names:
-            self.fail(where + way, f"is '{name}'; expected a built-in type, one of {', '.join(names)}")
+            self.fail(where + way, f"is '{name}'; {nearest(name, names)}expected a built-in type, one of {', '.join(names)}")
         function = self.identifier("function", entry, where)
         include = ""
         if "include" in entry:

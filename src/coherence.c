@@ -1,42 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/coherence.h"
 
-/* The lowest device in the set; FERRYI_PLACES_MAX when it has none. */
+/* The lowest place of the set, from `first` on; FERRYI_PLACES_MAX when it has none. */
 /*@
+  requires 0 <= first < FERRYI_PLACES_MAX;
   assigns \nothing;
   exits \false;
-  ensures 1 <= \result <= FERRYI_PLACES_MAX;
-  ensures lowest: \forall integer p; 1 <= p < \result ==> !has(places, p);
+  ensures first <= \result <= FERRYI_PLACES_MAX;
+  ensures lowest: \forall integer p; first <= p < \result ==> !has(places, p);
   ensures member: \result < FERRYI_PLACES_MAX ==> has(places, \result);
 */
 static int
-lowest_device(ferryi_places places)
+lowest_from(ferryi_places places, int first)
 {
-    int device = 1;
+    int place = first;
     /*@
-      loop invariant 1 <= device <= FERRYI_PLACES_MAX;
-      loop invariant lowest: \forall integer p; 1 <= p < device ==> !has(places, p);
-      loop assigns device;
-      loop variant FERRYI_PLACES_MAX - device;
+      loop invariant first <= place <= FERRYI_PLACES_MAX;
+      loop invariant lowest: \forall integer p; first <= p < place ==> !has(places, p);
+      loop assigns place;
+      loop variant FERRYI_PLACES_MAX - place;
     */
-    while (device < FERRYI_PLACES_MAX && !(places & FERRYI_PLACE_BIT(device)))
-        device++;
-    return device;
+    while (place < FERRYI_PLACES_MAX && !(places & FERRYI_PLACE_BIT(place)))
+        place++;
+    return place;
 }
 
 int
-ferryi_coherence_source(ferryi_places places, int place, ferryi_places reachable)
+ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable)
 {
-    if (places == 0)
+    int holder = lowest_from(places & same, 0);
+    if (holder < FERRYI_PLACES_MAX)
+        return holder;
+    if (places == 0 || places & FERRYI_ZEROS)
         return FERRYI_ZERO;
     if (place != 0) {
-        int direct = lowest_device(places & reachable);
+        int direct = lowest_from(places & reachable, 1);
         if (direct < FERRYI_PLACES_MAX)
             return direct;
         if (places & FERRYI_PLACE_BIT(0))
             return 0;
     }
-    int device = lowest_device(places);
+    int device = lowest_from(places, 1);
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
@@ -53,11 +57,11 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places reachable
   ensures valid: !has(places, place) && !has(places, 16) ==> source_of(places, \result);
 */
 static int
-find_source(ferryi_places places, int place, ferryi_places reachable)
+find_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable)
 {
     if (places & FERRYI_PLACE_BIT(place))
         return NOT_NEEDED;
-    return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, reachable);
+    return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
 /* Put a move after the `made` ones in `moves`, joined with the last where it only goes on. Returns how many there are. */
@@ -92,7 +96,7 @@ add_move(struct ferryi_move *moves, size_t made, size_t begin, size_t end, int s
 
 size_t
 ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
-                      ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
+                      ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
 {
     size_t made = 0;
     bool lost = false;
@@ -115,7 +119,7 @@ ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int pla
     for (size_t i = 0; i < count; i++) {
         size_t part_begin = window[i].begin > begin ? window[i].begin : begin;
         size_t part_end = window[i].end < end ? window[i].end : end;
-        int source = find_source(window[i].places, place, reachable);
+        int source = find_source(window[i].places, place, same, reachable);
         if (part_begin >= part_end || source == NOT_NEEDED)
             continue;
         /*@ assert alone: \forall integer k; 0 <= k < count && k != i ==>
@@ -143,11 +147,12 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     /* Only what writes or discards makes lost bytes good. */
     if (places & FERRYI_LOST)
         return places;
+    /* Zeros that somebody read are still not written. */
     if (change == FERRYI_CHANGE_READ)
-        return places | bit;
+        return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)
         return change == FERRYI_CHANGE_LOSE ? FERRYI_LOST : places;
-    return places & ~bit;
+    return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
 /* Put [begin, end), not empty, after the `made` segments in `out`, merged with the last where the sets are equal. Returns

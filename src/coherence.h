@@ -7,7 +7,8 @@
  * memory but the caller's arrays.
  *
  * A map partitions the bytes [0, bytes) of a buffer into segments, sorted, not empty, each with the set of places that
- * hold its current value: bit p for place p. The empty set means never written: it reads as zero. FERRYI_LOST, always
+ * hold its current value: bit p for place p. The empty set means never written: it reads as zero. FERRYI_ZEROS, never
+ * alone, means never written as well: the places of the set were filled with zeros for a reader. FERRYI_LOST, always
  * alone, means that the only places that had the value are gone. Neighbours with equal sets are merged.
  *
  * Functions work on a window: consecutive segments of the map that cover at least the range of the access, and of which
@@ -24,7 +25,9 @@
 typedef uint32_t ferryi_places;
 
 #define FERRYI_PLACES_MAX       16 /* the host and 15 devices */
+#define FERRYI_EVERY_PLACE      (((ferryi_places)1 << FERRYI_PLACES_MAX) - 1)
 #define FERRYI_LOST             ((ferryi_places)1 << 16)
+#define FERRYI_ZEROS            ((ferryi_places)1 << 17)
 #define FERRYI_PLACE_BIT(place) ((ferryi_places)1 << (place))
 
 struct ferryi_segment {
@@ -42,19 +45,21 @@ struct ferryi_move {
 
 /* What commit does to the set of each byte in the range. Values 1..3 equal ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* the place joins; what is lost stays lost */
+    FERRYI_CHANGE_READ = 1,      /* the place joins; what is lost stays lost, and what was never written stays so */
     FERRYI_CHANGE_WRITE = 2,     /* only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* only the place */
-    FERRYI_CHANGE_FORGET = 4,    /* the place leaves, unless it is the only one */
-    FERRYI_CHANGE_LOSE = 5,      /* the place leaves; where it was the only one the value is lost */
+    FERRYI_CHANGE_FORGET = 4,    /* the place leaves, unless only it has a value that was written */
+    FERRYI_CHANGE_LOSE = 5,      /* the place leaves; where only it had a value that was written, that is lost */
     FERRYI_CHANGE_DISCARD = 6    /* nobody: reads as zero; `place` is ignored */
 };
 
 /*@
-  // The places of a set. Place 16 stands for lost: a set that has it has nothing else.
+  // The places of a set. Place 16 stands for lost: a set that has it has nothing else. Place 17 stands for zeros that
+  // nobody wrote: a set that has it has a place besides.
   predicate has(integer places, integer place) = (places & (1 << place)) != 0;
   predicate is_set(integer places) =
-    has(places, 16) ? places == FERRYI_LOST : \forall integer p; 16 <= p < 32 ==> !has(places, p);
+    has(places, 16) ? places == FERRYI_LOST :
+      places != FERRYI_ZEROS && \forall integer p; 18 <= p < 32 ==> !has(places, p);
 
   // What a set becomes. The contract of ferryi_coherence_change() says what that means for each place.
   logic integer bit(integer place) = (ferryi_places)((ferryi_places)1 << place);
@@ -62,8 +67,9 @@ enum ferryi_change {
     change == FERRYI_CHANGE_DISCARD ? 0 :
     change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE ? bit(place) :
     (places & (1 << 16)) != 0 ? places :
-    change == FERRYI_CHANGE_READ ? places | bit(place) :
+    change == FERRYI_CHANGE_READ ? (places == 0 ? FERRYI_ZEROS | bit(place) : places | bit(place)) :
     places == bit(place) ? (change == FERRYI_CHANGE_LOSE ? FERRYI_LOST : places) :
+    places == (FERRYI_ZEROS | bit(place)) ? 0 :
     places & (ferryi_places)~(ferryi_places)bit(place);
 
   // Segments that follow each other without a gap; sorted(), because induction is none of the provers' strengths.
@@ -91,7 +97,7 @@ enum ferryi_change {
   // The place lacks the segment's bytes, and somebody has them; the source is where they may come from.
   predicate lacks{L}(struct ferryi_segment *s, integer place) = !has(s->places, place) && !has(s->places, 16);
   predicate source_of(integer places, integer source) =
-    source == FERRYI_ZERO ? \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
+    source == FERRYI_ZERO ? has(places, 17) || \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
     0 <= source < FERRYI_PLACES_MAX && has(places, source);
 
   // Every move (N) brings what is lacking from where it is; all that is lacking is in a move; and whether some is lost.
@@ -129,9 +135,11 @@ enum ferryi_change {
 
 /*
  * The moves that make [begin, end) readable at `place`, in order, joined where neighbours have the same source: at most
- * `count`, written to `moves` (room for `count`). Bytes that `place` holds give no move. `reachable` is the set of
- * places that `place` can copy from directly: among the valid ones the lowest reachable device is preferred (for the
- * host: the lowest device), then the host, then the lowest other device. Segments without a value give zero fills.
+ * `count`, written to `moves` (room for `count`). Bytes that `place` holds give no move. `same` is the set of places
+ * that use the memory of `place`: a valid one of them is preferred to all others, since its move copies nothing.
+ * `reachable` is the set of places that `place` can copy from directly: next comes the lowest reachable device that is
+ * valid (for the host: the lowest device), then the host, then the lowest other device. Segments that were never written
+ * give zero fills, but for those that a place of `same` has filled.
  * Segments that are lost give no move and set `*out_lost` to true, else it is false. An empty range gives no move.
  * @return the number of moves
  */
@@ -153,24 +161,34 @@ enum ferryi_change {
   ensures not_lost: !*out_lost ==> none_lost{Pre}(window, count, begin, end);
 */
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
-                             ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
+                             ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Where a place that is not in the set gets the value from: plan's preference. FERRYI_ZERO when the set is empty. */
+/* Where a place that is not in the set gets the value from: plan's preference. FERRYI_ZERO where it was never written. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
   exits \false;
   ensures valid: source_of(places, \result) && \result != place;
-  // The lowest reachable device, else the host, else the lowest device; for the host the lowest device.
-  ensures direct: place != 0 ==> (\exists integer p; 1 <= p < FERRYI_PLACES_MAX && has(places, p) && has(reachable, p)) ==>
+  // The lowest place with the same memory.
+  ensures same: (\exists integer p; 0 <= p < FERRYI_PLACES_MAX && has(places, p) && has(same, p)) ==>
+    0 <= \result && has(same, \result) &&
+    \forall integer p; 0 <= p < \result ==> !has(places, p) || !has(same, p);
+  // Without one: zeros of nobody's are made anew.
+  ensures zeros: has(places, 17) ==>
+    (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==> \result == FERRYI_ZERO;
+  // Else the lowest reachable device, else the host, else the lowest device; for the host the lowest device.
+  ensures direct: place != 0 && !has(places, 17) ==>
+    (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==>
+    (\exists integer p; 1 <= p < FERRYI_PLACES_MAX && has(places, p) && has(reachable, p)) ==>
     1 <= \result && has(reachable, \result) &&
     \forall integer p; 1 <= p < \result ==> !has(places, p) || !has(reachable, p);
-  ensures host: place != 0 ==> has(places, 0) ==>
+  ensures host: place != 0 && !has(places, 17) ==> has(places, 0) ==>
+    (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==>
     (\forall integer p; 1 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(reachable, p)) ==> \result == 0;
-  ensures other: \result > 0 ==> (place == 0 || !has(reachable, \result)) ==>
+  ensures other: \result > 0 ==> !has(same, \result) ==> (place == 0 || !has(reachable, \result)) ==>
     \forall integer p; 1 <= p < \result ==> !has(places, p);
 */
-int ferryi_coherence_source(ferryi_places places, int place, ferryi_places reachable);
+int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
  * The window after the change on [begin, end): written to `out` (room for count + 2), separate from `window`;
@@ -207,15 +225,31 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
     \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> p == place);
   ensures stays_lost: has(places, 16) && (change == FERRYI_CHANGE_READ || change == FERRYI_CHANGE_FORGET ||
     change == FERRYI_CHANGE_LOSE) ==> \result == places;
-  ensures read: change == FERRYI_CHANGE_READ && !has(places, 16) ==>
+  ensures read: change == FERRYI_CHANGE_READ && !has(places, 16) && places != 0 ==>
     \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> has(places, p) || p == place);
+  ensures read_zeros: change == FERRYI_CHANGE_READ && places == 0 ==> \result == (FERRYI_ZEROS | bit(place));
   ensures leave: (change == FERRYI_CHANGE_FORGET || change == FERRYI_CHANGE_LOSE) && !has(places, 16) &&
-    places != bit(place) ==> \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> has(places, p) && p != place);
+    places != bit(place) && places != (FERRYI_ZEROS | bit(place)) ==>
+    \forall integer p; 0 <= p < 32 ==> (has(\result, p) <==> has(places, p) && p != place);
+  ensures leave_zeros: (change == FERRYI_CHANGE_FORGET || change == FERRYI_CHANGE_LOSE) && !has(places, 16) &&
+    places != bit(place) && places == (FERRYI_ZEROS | bit(place)) ==> \result == 0;
   ensures forget_only: change == FERRYI_CHANGE_FORGET && places == bit(place) ==> \result == places;
   ensures lose_only: change == FERRYI_CHANGE_LOSE && places == bit(place) ==> \result == FERRYI_LOST;
   ensures discard: change == FERRYI_CHANGE_DISCARD ==> \result == 0;
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
+
+/* True where a set says that the bytes have a value that somebody wrote, and some place has it. */
+/*@
+  assigns \nothing;
+  exits \false;
+  ensures \result <==> (places & FERRYI_EVERY_PLACE) != 0 && !has(places, 17);
+*/
+static inline bool
+ferryi_places_written(ferryi_places places)
+{
+    return (places & FERRYI_EVERY_PLACE) != 0 && !(places & FERRYI_ZEROS);
+}
 
 /* True when `move` only prolongs `last`: the next bytes from the same source. */
 /*@

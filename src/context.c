@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
@@ -37,7 +38,7 @@ ferryi_context_release(ferry_context *context)
     ferryi_cond_destroy(&context->park_cond);
     free(context->allocation_log);
     for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
-        ferryi_mutex_destroy(&context->long_locks[i]);
+        ferryi_system_mutex_destroy(&context->long_locks[i]);
     free(context);
 }
 
@@ -89,6 +90,17 @@ name_places(ferry_context *context)
         context->coherent |= plain ? 1u << place : 0;
     }
     context->coherent |= context->coherent ? 1u : 0;
+}
+
+/* This is no error: a program that limits a GPU's memory also runs without a GPU, where no copy can make room by moving to the host. */
+static void
+warn_of_limit_without_effect(const ferry_context *context)
+{
+    uint32_t places = (2u << context->place_count) - 1;
+    if (context->device_bytes_limit > 0 && context->coherent == places)
+        ferryi_log(&context->log, FERRY_LOG_WARNING,
+                   "create a context: device_bytes_limit %zu has no effect, because the device %s uses the host's memory; host_bytes_limit bounds that",
+                   context->device_bytes_limit, context->names[1]);
 }
 
 static ferry_status
@@ -168,8 +180,10 @@ open_devices(ferry_context *context, const ferry_context_options *options)
         return status;
     for (int i = 0; i < context->place_count; i++)
         context->devices[i + 1] = devices[i];
+    ferryi_mutex_is_needless(&context->order.mutex);
     context->order.internal_reserve = 3 * context->place_count;
     name_places(context);
+    warn_of_limit_without_effect(context);
     return FERRY_OK;
 }
 
@@ -213,7 +227,7 @@ context_new(const ferry_context_options *options)
     ferryi_mutex_init(&context->worker_mutex);
     ferryi_cond_init(&context->park_cond);
     for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
-        ferryi_mutex_init(&context->long_locks[i]);
+        ferryi_system_mutex_init(&context->long_locks[i]);
     return context;
 }
 
@@ -225,6 +239,9 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     static const ferry_context_options defaults;
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a context: out is NULL");
+    ferry_status status = ferryi_callback_check("create a context");
+    if (status != FERRY_OK)
+        return status;
     if (!options)
         options = &defaults;
     if (options->staging_copy > FERRY_STAGING_COPY_STREAM)
@@ -233,7 +250,6 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     if (!context)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a context: no memory for %zu bytes", sizeof(*context));
 
-    ferry_status status;
     FERRY_TRY(status, fail, ferryi_order_init(&context->order, &context->log));
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
     FERRY_TRY(status, fail, open_devices(context, options));
@@ -259,7 +275,7 @@ report_and_kill_stores(ferry_context *context)
         ferryi_store *store = context->stores;
         if (store) {
             ferryi_store_unlist(store);
-            ferryi_store_retain(store);
+            (void)ferryi_store_retain(store, 0);
         }
         ferryi_mutex_unlock(&context->store_mutex);
         if (!store)
@@ -268,8 +284,11 @@ report_and_kill_stores(ferry_context *context)
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
+        ferryi_store_lock(store);
+        size_t bytes = store->map.bytes;
+        ferryi_store_unlock(store);
         ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: buffer \"%s\" of %zu bytes is still alive%s%s%s%s", ferryi_store_name(store),
-                   store->map.bytes, *site ? "; made by " : "", site, *scopes ? "; open: " : "", scopes);
+                   bytes, *site ? "; made by " : "", site, *scopes ? "; open: " : "", scopes);
         ferryi_store_kill(store);
         ferryi_store_release(store);
     }
@@ -279,6 +298,7 @@ report_and_kill_stores(ferry_context *context)
 static void
 context_close(ferry_context *context)
 {
+    atomic_store(&context->closing, true);
     ferryi_worker_stop(context);
     for (int place = 1; place <= context->place_count; place++)
         if (ferryi_device_synchronize(context->devices[place]) != FERRY_OK)
@@ -301,11 +321,15 @@ context_close(ferry_context *context)
 
 /* -- the shared context ---------------------------------------------------------------------------- */
 
+FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
+
 static struct {
-    pthread_mutex_t mutex;
-    ferry_context *context;
-    unsigned users;
-} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct ferryi_shared_context_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_shared_context_mutex) struct {
+        ferry_context *context;
+        unsigned users;
+    };
+} shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
 /* The mutex is held while a context is made, which may take long; so a fork does not wait for it. */
 static void
@@ -314,6 +338,7 @@ forget_shared(bool in_child)
     if (!in_child)
         return;
     ferryi_mutex_init(&shared.mutex);
+    ferryi_mutex_is_needless(&shared.mutex);
     shared.context = NULL;
     shared.users = 0;
 }
@@ -326,7 +351,9 @@ ferry_context_shared(ferry_context **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "share a context: out is NULL");
-    ferry_status status = FERRY_OK;
+    ferry_status status = ferryi_callback_check("share a context");
+    if (status != FERRY_OK)
+        return status;
     ferryi_mutex_lock(&shared.mutex);
     if (!shared.context) {
         status = ferry_context_create(NULL, &shared.context);
@@ -347,6 +374,8 @@ ferry_context_destroy(ferry_context **context)
     if (!context || !*context)
         return;
     ferry_context *closing = *context;
+    if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, "destroy a context"))
+        return;
     *context = NULL;
     if (closing->inherited)
         return;
@@ -395,11 +424,20 @@ ferryi_context_why_closed(const ferry_context *context)
 }
 
 ferry_status
-ferryi_context_check_open(const ferry_context *context, const char *what)
+ferryi_context_check_alive(const ferry_context *context, const char *what)
 {
     if (atomic_load_explicit(&context->closed, memory_order_relaxed))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what, ferryi_context_why_closed(context));
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_context_check_open(const ferry_context *context, const char *what)
+{
+    ferry_status status = ferryi_callback_check(what);
+    if (status == FERRY_OK && atomic_load_explicit(&context->closing, memory_order_relaxed) && !context->closed)
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context is being destroyed", what);
+    return status == FERRY_OK ? ferryi_context_check_alive(context, what) : status;
 }
 
 ferry_status
@@ -416,7 +454,7 @@ ferryi_context_check_place(const ferry_context *context, int place, const char *
 ferry_status
 ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *what, ferryi_lane **out)
 {
-    ferry_status status = ferryi_context_check_open(context, what);
+    ferry_status status = ferryi_context_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
     if (!stream && context->place_count != 1)

@@ -26,9 +26,15 @@ struct ferryi_worker;
 #define FERRYI_LONG_LOCKS 16
 #define FERRYI_WAYS (2 * FERRYI_DEVICES_MAX + 2) /* see worker.h */
 
+FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
+FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
+FERRYI_MUTEX_CLASS(ferryi_park_mutex);
+FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
+
 struct ferry_context {
     atomic_int references;
     atomic_bool closed;
+    atomic_bool closing; /* its destruction has begun: callbacks of that find it closed */
     bool shared; /* the process-wide one */
     bool inherited; /* it belongs to the process that this one was forked from; closed as well */
     struct ferry_context *next_living, **living; /* all of the process, from the end of their creation on */
@@ -47,39 +53,43 @@ struct ferry_context {
     ferryi_converter *converters[FERRYI_DEVICES_MAX + 1]; /* by place; NULL where the host converts */
 
     char *allocation_log; /* how the pools' logs begin their names; NULL: none */
-    ferryi_mutex pool_mutex;
-    ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
+    struct ferryi_pools_mutex pool_mutex;
+    FERRYI_GUARDED_BY(ferryi_pools_mutex) ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     struct ferryi_context_backend {
         ferryi_device *device; /* NULL: the system's memory */
         ferry_memory_kind kind;
         ferryi_engine *engine; /* knows what is page-locked */
-    } backends[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS]; /* what each pool asks for memory */
+    } backends[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS] FERRYI_GUARDED_BY(ferryi_pools_mutex); /* what each pool asks for memory */
 
     struct ferryi_context_own_pool {
         ferry_pool *pool;
+        ferry_pool_backend backend; /* the program's */
         struct ferryi_context_own_pool *next;
-    } *own_pools; /* made over backends of the program's */
+    } *own_pools FERRYI_GUARDED_BY(ferryi_pools_mutex); /* made over backends of the program's */
 
-    ferryi_mutex stream_mutex;
-    ferry_stream *streams; /* all, the defaults among them */
+    struct ferryi_streams_mutex stream_mutex;
+    FERRYI_GUARDED_BY(ferryi_streams_mutex) ferry_stream *streams; /* all, the defaults among them */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
 
-    ferryi_mutex store_mutex; /* the list; creation and destruction of buffers only */
-    struct ferryi_store *stores, *oldest_store; /* youngest first */
-    struct ferryi_store *hand; /* where eviction goes on; NULL: with the oldest */
-    size_t store_count;
-    struct ferryi_store *spare_stores; /* used again for the next buffers */
-    size_t spare_store_count;
+    struct ferryi_stores_mutex store_mutex; /* creation and destruction of buffers only */
+    FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
+        struct ferryi_store *stores, *oldest_store; /* the list, youngest first */
+        struct ferryi_store *hand; /* where eviction goes on; NULL: with the oldest */
+        size_t store_count;
+        struct ferryi_store *spare_stores; /* used again for the next buffers */
+        size_t spare_store_count;
+        uint64_t last_id; /* the highest id that a claim had on a store that is gone: ids never come again */
+    };
 
-    ferryi_mutex long_locks[FERRYI_LONG_LOCKS]; /* for crowded stores, by address */
+    pthread_mutex_t long_locks[FERRYI_LONG_LOCKS]; /* for crowded stores, by address; in no class, since a bit of the store's word says whether it is held */
 
     /* Where threads sleep until a claim on some store is gone. */
-    ferryi_mutex park_mutex;
+    struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
-    ferryi_mutex worker_mutex;
-    struct ferryi_worker *workers[FERRYI_WAYS]; /* run asynchronous calls; each started at first need */
+    struct ferryi_workers_mutex worker_mutex;
+    FERRYI_GUARDED_BY(ferryi_workers_mutex) struct ferryi_worker *workers[FERRYI_WAYS]; /* run asynchronous calls; each started at first need */
 };
 
 void ferryi_context_retain(ferry_context *context);
@@ -93,14 +103,16 @@ void ferryi_context_list(ferry_context *context);
 void ferryi_context_unlist(ferry_context *context);
 
 /* Fails with INVALID_STATE when the context was destroyed, or this process is not the one that made it. */
+ferry_status ferryi_context_check_alive(const ferry_context *context, const char *what);
+/* The same, and in a callback that may only ask. */
 ferry_status ferryi_context_check_open(const ferry_context *context, const char *what);
 /* Why a context that is closed is: the end of such a sentence. */
 const char *ferryi_context_why_closed(const ferry_context *context);
 
 /* The pool of a place and kind, made at the first call. */
 ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
-/* Fills in where such a pool's memory comes from, and its limit. With the pools' mutex held. */
-ferry_status ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config);
+/* Fills in where such a pool's memory comes from, and its limit. */
+FERRYI_REQUIRES(ferryi_pools_mutex) ferry_status ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config);
 /* What the pools of a place have live and idle, of all kinds. */
 void ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle);
 /* All pools, those that the program made and did not destroy among them. */

@@ -152,7 +152,7 @@ ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_ki
         config->backend.remake = granule_memory_remake;
         config->backend.granule = user->device->granule_bytes;
     }
-    config->backend.align = !user->device ? ferryi_page_bytes() : kind == FERRY_MEMORY_PINNED ? FERRYI_DEVICE_PAGE : FERRYI_POOL_ALIGN;
+    config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();
     if (kind == FERRY_MEMORY_DEVICE || kind == FERRY_MEMORY_MANAGED)
         config->backend.info = device_memory_info;
     config->limit_bytes = kind == FERRY_MEMORY_DEVICE    ? context->device_bytes_limit

@@ -14,7 +14,9 @@ ferry_context_place_info(ferry_context *context, int place, ferry_place_info *ou
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: context or out is NULL");
-    ferry_status status = ferryi_context_check_place(context, place, "describe a place");
+    ferry_status status = ferryi_context_check_alive(context, "describe a place");
+    if (status == FERRY_OK && (place < 0 || place > context->place_count))
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: there is no place %d, only 0 to %d", place, context->place_count);
     if (status != FERRY_OK)
         return status;
     *out = (ferry_place_info){.kind = "host", .name = "host memory", .coherent = true};
@@ -103,7 +105,7 @@ ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for transfers: context or out is NULL");
-    ferry_status status = ferryi_context_check_open(context, "ask for transfers");
+    ferry_status status = ferryi_context_check_alive(context, "ask for transfers");
     if (status != FERRY_OK)
         return status;
     ferryi_engine_stats(context->engine, out);

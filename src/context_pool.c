@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/evict.h"
 
 /* -- the context's own ----------------------------------------------------------------------------- */
@@ -29,6 +30,8 @@ open_allocation_log(const ferry_context *context, int place, ferry_memory_kind k
     return status;
 }
 
+FERRYI_REQUIRES(ferryi_pools_mutex)
+FERRYI_REQUIRES(ferryi_pools_mutex)
 static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
@@ -116,6 +119,28 @@ check_backend(const ferry_context *context, const ferry_pool_backend *backend, f
     return FERRY_OK;
 }
 
+static ferry_status
+program_alloc(void *user, size_t bytes, void **out)
+{
+    const ferry_pool_backend *backend = user;
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "alloc of a pool's backend");
+    ferry_status status = backend->alloc(backend->user, bytes, out);
+    ferryi_callback_leave(&running);
+    return status;
+}
+
+static ferry_status
+program_free(void *user, void *memory, size_t bytes)
+{
+    const ferry_pool_backend *backend = user;
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "free of a pool's backend");
+    ferry_status status = backend->free(backend->user, memory, bytes);
+    ferryi_callback_leave(&running);
+    return status;
+}
+
 ferry_status
 ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, const ferry_pool_backend *backend, const ferry_pool_options *options,
                   ferry_pool **out)
@@ -125,8 +150,12 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, con
         status = check_pool_kind(context, place, &kind, "create a pool");
     if (status != FERRY_OK)
         return status;
+    struct ferryi_context_own_pool *own = calloc(1, sizeof(*own));
+    if (!own)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool: no host memory");
+    own->backend = *backend;
     struct ferryi_pool_config config = {
-        .backend = {.alloc = backend->alloc, .free = backend->free, .user = backend->user, .align = backend->align},
+        .backend = {.alloc = program_alloc, .free = program_free, .user = &own->backend, .align = backend->align},
         .order = &context->order,
         .log = &context->log,
         .context = context,
@@ -136,9 +165,6 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, con
     };
     if (options)
         config.options = *options;
-    struct ferryi_context_own_pool *own = calloc(1, sizeof(*own));
-    if (!own)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool: no host memory");
     status = ferryi_pool_create(&config, &own->pool);
     if (status != FERRY_OK) {
         free(own);
@@ -174,6 +200,8 @@ ferry_pool_destroy(ferry_pool **pool)
     if (!pool || !*pool)
         return;
     ferry_context *context = ferryi_pool_context(*pool);
+    if (ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE, "destroy a pool"))
+        return;
     if (context->inherited) {
         *pool = NULL;
         return;
@@ -195,6 +223,8 @@ ferry_pool_destroy(ferry_pool **pool)
 static void
 close_own_pools(ferry_context *context)
 {
+    ferryi_mutex_is_needless(&context->pool_mutex);
+    ferryi_mutex_is_needless(&context->pool_mutex);
     while (context->own_pools) {
         struct ferryi_context_own_pool *own = context->own_pools;
         ferryi_log(&context->log, FERRY_LOG_WARNING, "destroy a context: a pool that was made over a backend of the program's is still there, and destroyed now");

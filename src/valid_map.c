@@ -185,7 +185,7 @@ add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_mov
 }
 
 size_t
-ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places reachable,
+ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places same, ferryi_places reachable,
                       struct ferryi_move *moves, size_t room, size_t *out_next, bool *out_lost)
 {
     size_t made = 0;
@@ -198,7 +198,7 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
             struct ferryi_segment segment = segment_at(map, position);
             struct ferryi_move move;
             bool lost;
-            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, reachable, &move, &lost);
+            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, same, reachable, &move, &lost);
             if (needed > 0 && !add_move(moves, &made, room, move)) {
                 end = move.begin;
                 break;
@@ -418,6 +418,7 @@ ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places)
 void
 ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     map->reserved = 0;
     if (!map->room || map->room->chunk_count > 0 || ferryi_valid_map_has_excess(map)) {
         ferryi_valid_map_clear(map);

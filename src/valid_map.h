@@ -18,6 +18,9 @@
 
 struct ferryi_map_chunk;
 
+/* The lock of a map's owner, which is a store (buffer/store.h). */
+FERRYI_LOCK_CLASS(ferryi_store_spin);
+
 /* The chunks of a map, and those for promised commits: before the first promise one that all maps share, and that has none. */
 struct ferryi_map_room {
     size_t segment_count;             /* at least 1; with bytes 0 one empty segment with the empty set */
@@ -66,9 +69,9 @@ struct ferryi_map_supply {
     struct ferryi_map_room *room; /* a larger one, or NULL */
 };
 
-bool ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply);
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply);
 /* What a supply must have for the next promise; 0 and 0 when it succeeds with a zeroed one. */
-void ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *out_index_capacity);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *out_index_capacity);
 /*
  * Fill a supply up to at least this much; what it has already counts.
  * @return FERRY_OK, FERRY_ERROR_OUT_OF_MEMORY (what the supply then has is freed by supply_free)
@@ -77,18 +80,18 @@ ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chu
 /* Free what is left and zero the supply. Zeroed supplies are harmless. */
 void ferryi_map_supply_free(struct ferryi_map_supply *supply);
 /* Give a promise back without committing. */
-void ferryi_valid_map_unpromise(ferryi_valid_map *map);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_unpromise(ferryi_valid_map *map);
 
 /* Move what no promise needs, but for the room of one more, into a supply, which supply_free then frees. Maps
  * grow spare chunks when segments merge, and when promises are given back. */
-void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
 /* True when so much is spare that take_excess is worth a call. Cheap enough for every close. */
-bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
 /* Apply a change to [begin, end) (ferryi_coherence_commit), using up one promise. begin < end <= bytes. */
-void ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end);
 /* A change that needs no room and no promise: over the whole map. Nothing happens when `bytes` is 0. */
-void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
 
 /*
  * Plan from `begin` up to `end` as far as `room` moves go (ferryi_coherence_plan). `*out_next` is where to go on; it is
@@ -96,16 +99,17 @@ void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi
  * planned part: planning in pieces gives at most one move more per piece.
  * @return the number of moves
  */
-size_t ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places reachable,
+FERRYI_REQUIRES(ferryi_store_spin) size_t ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places same, ferryi_places reachable,
                              struct ferryi_move *moves, size_t room, size_t *out_next, bool *out_lost);
 
 /* The whole segment that holds byte `at` < bytes. For walking: next at = segment.end. */
-struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at);
+FERRYI_REQUIRES(ferryi_store_spin) struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at);
 
 /* True when every byte of the range has `place` in its set. Empty ranges are true. */
-bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end);
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end);
 
 /* The same question where there is one segment: the hit path's. False does not mean that `holds` is. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
 {
@@ -114,6 +118,7 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
 
 /* True when resizing the map as it is now to `bytes` uses up a promise: growing, unless it is one segment with the
  * empty set. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_valid_map_resize_takes_promise(const ferryi_valid_map *map, size_t bytes)
 {
@@ -122,9 +127,9 @@ ferryi_valid_map_resize_takes_promise(const ferryi_valid_map *map, size_t bytes)
 
 /* Change the length; new bytes have the empty set, cut bytes are forgotten. Uses up one promise exactly when
  * ferryi_valid_map_resize_takes_promise(); a caller that holds one needlessly gives it back itself. */
-void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 
 /* Sorted, partitioned, merged, counts right, chunks not too thin, promises covered: for tests and checked builds. */
-bool ferryi_valid_map_check(const ferryi_valid_map *map);
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

@@ -164,6 +164,14 @@ check_room(const ferryi_valid_map *map)
     return spare == map->room->spare_count && spare >= needed && map->room->chunk_capacity >= map->room->chunk_count + needed;
 }
 
+static bool
+is_possible(ferryi_places places)
+{
+    if (places & FERRYI_LOST)
+        return places == FERRYI_LOST;
+    return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
+}
+
 /* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from their neighbours.
  * */
 static bool
@@ -178,7 +186,7 @@ check_segments(const ferryi_valid_map *map)
             struct ferryi_segment segment = chunk->segments[k];
             if (segment.begin != at || segment.end <= at || segment.places == previous)
                 return false;
-            if (segment.places >= FERRYI_LOST && segment.places != FERRYI_LOST)
+            if (!is_possible(segment.places))
                 return false;
             at = segment.end;
             previous = segment.places;
@@ -195,7 +203,7 @@ ferryi_valid_map_check(const ferryi_valid_map *map)
     if (!check_room(map))
         return false;
     if (map->room->chunk_count == 0)
-        return map->room->segment_count == 1 && map->room->crowding == 0 && (map->bytes > 0 || map->whole == 0);
+        return map->room->segment_count == 1 && map->room->crowding == 0 && (map->bytes > 0 || map->whole == 0) && is_possible(map->whole);
     for (size_t i = 0; i < map->room->chunk_count; i++) {
         size_t count = map->room->chunks[i]->count;
         if (count == 0 || count > FERRYI_CHUNK_FULL ||

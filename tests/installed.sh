@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A build folder installs what a program without Meson needs: headers, library, pkg-config file, generator, command.
+# A build folder installs what a program without Meson needs: headers, library, pkg-config file, generator, and a command that runs
+# from any folder.
 # usage: installed.sh BUILD-FOLDER [--static]
 set -eu
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
@@ -9,24 +10,33 @@ static=${2:-}
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
-DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
+DESTDIR=$stage meson install -C "$build" --no-rebuild --skip-subprojects --quiet
 pc=$(find "$stage" -name ferry.pc)
 libdir=$(dirname "$(dirname "$pc")")
 prefix=$(sed -n 's/^prefix=//p' "$pc")
 
-export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
+unset LD_LIBRARY_PATH
+export PKG_CONFIG_PATH="$libdir/pkgconfig"
 export FERRY_DEVICE=host FERRY_CUDA_LIBRARY=/nonexistent/libcuda.so.1
 # The staged prefix is given by hand: --define-prefix would need a prefix one folder above lib/pkgconfig.
 flags=$(pkg-config --define-variable=prefix="$stage$prefix" ${static:+--static} --cflags --libs ferry)
 # shellcheck disable=SC2086 # a list of flags
 ${CC:-cc} -std=c99 -D_GNU_SOURCE -Wall -Wextra -Werror "$root/examples/vector_add.c" -o "$stage/vector_add" $flags
-"$stage/vector_add"
+LD_LIBRARY_PATH="$libdir" "$stage/vector_add"
 if [ -n "$static" ] && ldd "$stage/vector_add" | grep -q libferry; then
     echo "a static build linked the shared library"
     exit 1
 fi
 
-"$stage$prefix/bin/ferry" info --json >/dev/null
+# runs_from PREFIX: the command finds its library in the same prefix by itself, and no other that the system may have.
+runs_from() {
+    "$1/bin/ferry" info --json >/dev/null
+    [ -n "$static" ] || ldd "$1/bin/ferry" | grep libferry | grep -q "$1/" || {
+        echo "the command in $1 uses another library: $(ldd "$1/bin/ferry" | grep libferry)"
+        exit 1
+    }
+}
+runs_from "$stage$prefix"
 generator=$(pkg-config --define-variable=prefix="$stage$prefix" --variable=ferry_gen ferry)
 printf '%s\n' '{"ferry": 1, "prefix": "my", "name": "half", "c_type": "short", "header": "my/half.h", "kind": "int", "bits": 16}' \
     >"$stage/half.json"
@@ -34,4 +44,6 @@ printf '%s\n' '{"ferry": 1, "prefix": "my", "name": "half", "c_type": "short", "
 "$generator" header "$stage/half.json" -o "$stage/half.h"
 printf '#include "half.h"\nextern my_half_buffer used;\n' |
     ${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -I"$stage" $flags -x c -
+mv "$stage$prefix" "$stage/moved prefix"
+runs_from "$stage/moved prefix"
 echo "installed: headers, library, pkg-config file, command and generator work"

@@ -29,7 +29,7 @@
 static const char usage_text[] =
     "usage: hillshade INPUT.npy OUTPUT.png [--azimuth DEGREES] [--altitude DEGREES]\n"
     "                 [--cell METRES[,METRES]] [--z FACTOR]\n"
-    "  INPUT.npy   heights, int32 or float32, the northern row first\n"
+    "  INPUT.npy   heights, integers or floats of up to 64 bits, the northern row first\n"
     "  --azimuth   where the sun stands, clockwise from north (315)\n"
     "  --altitude  of the sun above the horizon, 0 to 90 (45)\n"
     "  --cell      width and height of a cell (1)\n"
@@ -167,7 +167,7 @@ read_input(struct program *program)
     program->grey = malloc(grid->rows * grid->columns);
     if (!program->grey)
         return complain("%s: no memory for a picture of %zu x %zu", options->output, grid->columns, grid->rows);
-    printf("grid       %zu x %zu %s\n", grid->rows, grid->columns, grid->type == NPY_INT32 ? "int32" : "float32");
+    printf("grid       %zu x %zu %s\n", grid->rows, grid->columns, npy_type_name(grid->type));
     return true;
 }
 
@@ -205,17 +205,35 @@ claim_on_device(ferry_float_buffer buffer, ferry_stream *stream)
     return status == FERRY_OK ? ferry_scope_close(&scope) : status;
 }
 
+/* Every type goes up through the conversion from it; a height that a float cannot hold is rounded. */
+static ferry_status
+copy_heights(ferry_float_buffer height, enum npy_type type, const void *values, size_t count)
+{
+    const ferry_convert_policy policy = FERRY_CONVERT_SATURATE;
+    switch (type) {
+    case NPY_INT8: return ferry_float_copy_from_int8(height, 0, values, count, policy);
+    case NPY_UINT8: return ferry_float_copy_from_byte(height, 0, values, count, policy);
+    case NPY_INT16: return ferry_float_copy_from_int16(height, 0, values, count, policy);
+    case NPY_UINT16: return ferry_float_copy_from_uint16(height, 0, values, count, policy);
+    case NPY_INT32: return ferry_float_copy_from_int(height, 0, values, count, policy);
+    case NPY_UINT32: return ferry_float_copy_from_uint32(height, 0, values, count, policy);
+    case NPY_INT64: return ferry_float_copy_from_int64(height, 0, values, count, policy);
+    case NPY_UINT64: return ferry_float_copy_from_uint64(height, 0, values, count, policy);
+    case NPY_FLOAT16: return ferry_float_copy_from_half(height, 0, values, count, policy);
+    case NPY_FLOAT32: return ferry_float_copy_from(height, 0, values, count);
+    case NPY_FLOAT64: return ferry_float_copy_from_double(height, 0, values, count, policy);
+    }
+    return FERRY_ERROR_INVALID_ARGUMENT;
+}
+
 static bool
 upload(struct program *program)
 {
     const struct npy_grid *grid = &program->grid;
-    size_t count = grid->rows * grid->columns;
     if (!done(claim_on_device(program->height, program->stream), "taking memory for the heights"))
         return false;
-    if (grid->type == NPY_INT32)
-        return done(ferry_float_copy_from_int(program->height, 0, grid->values, count, FERRY_CONVERT_SATURATE),
-                    "uploading the heights");
-    return done(ferry_float_copy_from(program->height, 0, grid->values, count), "uploading the heights");
+    return done(copy_heights(program->height, grid->type, grid->values, grid->rows * grid->columns),
+                "uploading the heights");
 }
 
 static bool
@@ -256,8 +274,8 @@ write_output(struct program *program)
 
 /* -- what it cost ---------------------------------------------------------------------------------- */
 
-/* The least that could cross: each height once up, as a float, and each shade once down, as a byte, since what is narrower is made before it
- * crosses; nothing where the device shares the host's memory. */
+/* The least that can cross: each height once up, as a float or as the type of the file where that is narrower, and each shade once down, as a
+ * byte. Nothing crosses where the device shares the host's memory. */
 static bool
 report_bytes(struct program *program, bool coherent)
 {
@@ -265,8 +283,11 @@ report_bytes(struct program *program, bool coherent)
     if (!done(ferry_context_transfer_stats(program->context, &stats), "asking for transfers"))
         return false;
     uint64_t count = coherent ? 0 : ferry_float_count(program->height);
+    size_t height_bytes = npy_type_bytes(program->grid.type);
+    if (height_bytes > sizeof(float))
+        height_bytes = sizeof(float);
     printf("uploaded   %llu bytes, at least %llu needed\n", (unsigned long long)stats.upload.bytes,
-           (unsigned long long)count * sizeof(float));
+           (unsigned long long)count * height_bytes);
     printf("downloaded %llu bytes, at least %llu needed\n", (unsigned long long)stats.download.bytes,
            (unsigned long long)count * sizeof(uint8_t));
     return true;

@@ -17,13 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "Values are read as they lie in the file, which is little-endian."
-#endif
-
-#define ELEMENT_BYTES      4u
 #define HEADER_BYTES_LIMIT 65536u /* NumPy itself refuses more than 10000 */
 #define DIMENSIONS_LIMIT   32u
+#define EXPECTED_TYPES     "integers of 8 to 64 bits or floats of 16 to 64 bits, such as '<i4' or '>f8'"
 
 /* A file being read, and where to say what is wrong with it. */
 struct reader {
@@ -35,11 +31,17 @@ struct reader {
 
 /* What the header says. */
 struct header {
-    char type[16];
+    char type[32];
     bool has_type, has_order, has_shape;
     bool fortran;
     size_t dimensions;
     uint64_t shape[DIMENSIONS_LIMIT];
+};
+
+/* How the values lie in the file. */
+struct layout {
+    bool swapped;   /* in the other byte order than this machine's */
+    bool by_column; /* column after column */
 };
 
 /* Header text being parsed; it ends with NUL. */
@@ -131,7 +133,7 @@ static bool
 parse_type(struct cursor *cursor, struct header *header)
 {
     if (take(cursor, "["))
-        return fail(cursor->reader, "the elements are structures; expected '<i4' or '<f4'");
+        return fail(cursor->reader, "the elements are structures; expected " EXPECTED_TYPES);
     return parse_string(cursor, header->type, sizeof(header->type));
 }
 
@@ -273,21 +275,53 @@ read_header(struct reader *reader, struct header *header)
     return ok;
 }
 
-/* Turns what the header says into a grid without values, and the file's remaining bytes are exactly its values. */
-static bool
-check_header(struct reader *reader, const struct header *header, struct npy_grid *out)
-{
-    if (strcmp(header->type, "<i4") == 0)
-        out->type = NPY_INT32;
-    else if (strcmp(header->type, "<f4") == 0)
-        out->type = NPY_FLOAT32;
-    else if (strcmp(header->type, ">i4") == 0 || strcmp(header->type, ">f4") == 0)
-        return fail(reader, "the elements are big-endian ('%s'); expected '<i4' or '<f4'", header->type);
-    else
-        return fail(reader, "the elements are '%s'; expected '<i4' (int32) or '<f4' (float32)", header->type);
+/* -- the values ------------------------------------------------------------------------------------ */
 
-    if (header->fortran)
-        return fail(reader, "the array is in Fortran order; expected C order");
+static const struct {
+    char code[3]; /* what follows the byte order in 'descr' */
+    unsigned char bytes;
+    const char *name;
+} types[] = {
+    [NPY_INT8] = {"i1", 1, "int8"},       [NPY_UINT8] = {"u1", 1, "uint8"},     [NPY_INT16] = {"i2", 2, "int16"},
+    [NPY_UINT16] = {"u2", 2, "uint16"},   [NPY_INT32] = {"i4", 4, "int32"},     [NPY_UINT32] = {"u4", 4, "uint32"},
+    [NPY_INT64] = {"i8", 8, "int64"},     [NPY_UINT64] = {"u8", 8, "uint64"},   [NPY_FLOAT16] = {"f2", 2, "float16"},
+    [NPY_FLOAT32] = {"f4", 4, "float32"}, [NPY_FLOAT64] = {"f8", 8, "float64"},
+};
+
+const char *
+npy_type_name(enum npy_type type)
+{
+    return types[type].name;
+}
+
+size_t
+npy_type_bytes(enum npy_type type)
+{
+    return types[type].bytes;
+}
+
+/* 'descr' is a byte order, '<' or '>', or '|' for values of one byte, and a code. */
+static bool
+find_type(struct reader *reader, const char *descr, struct npy_grid *out, struct layout *layout)
+{
+    const char native = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (descr[0] && strcmp(descr + 1, types[i].code) == 0 &&
+            (descr[0] == '<' || descr[0] == '>' || (descr[0] == '|' && types[i].bytes == 1))) {
+            out->type = (enum npy_type)i;
+            layout->swapped = types[i].bytes > 1 && descr[0] != native;
+            return true;
+        }
+    }
+    return fail(reader, "the elements are '%s'; expected " EXPECTED_TYPES, descr);
+}
+
+/* Turns the header into a grid without values, and checks that the values are exactly the rest of the file. */
+static bool
+check_header(struct reader *reader, const struct header *header, struct npy_grid *out, struct layout *layout)
+{
+    if (!find_type(reader, header->type, out, layout))
+        return false;
     if (header->dimensions != 2)
         return fail(reader, "the array has %zu dimension%s; expected 2", header->dimensions,
                     header->dimensions == 1 ? "" : "s");
@@ -296,7 +330,7 @@ check_header(struct reader *reader, const struct header *header, struct npy_grid
     if (rows == 0 || columns == 0)
         return fail(reader, "the array is empty (%" PRIu64 " x %" PRIu64 ")", rows, columns);
     if (__builtin_mul_overflow(rows, columns, &bytes) ||
-        __builtin_mul_overflow(bytes, (uint64_t)ELEMENT_BYTES, &bytes) || bytes > PTRDIFF_MAX)
+        __builtin_mul_overflow(bytes, (uint64_t)npy_type_bytes(out->type), &bytes) || bytes > PTRDIFF_MAX)
         return fail(reader, "an array of %" PRIu64 " x %" PRIu64 " does not fit memory", rows, columns);
     if (bytes > reader->left)
         return fail(reader,
@@ -306,22 +340,75 @@ check_header(struct reader *reader, const struct header *header, struct npy_grid
         return fail(reader, "%" PRIu64 " more bytes follow the array", reader->left - bytes);
     out->rows = (size_t)rows;
     out->columns = (size_t)columns;
+    layout->by_column = header->fortran;
     return true;
 }
+
+/* Reverses the bytes of each value. */
+static void
+swap_values(unsigned char *values, size_t count, size_t bytes)
+{
+    for (unsigned char *value = values; count > 0; count--, value += bytes) {
+        for (size_t i = 0; i < bytes / 2; i++) {
+            unsigned char byte = value[i];
+            value[i] = value[bytes - 1 - i];
+            value[bytes - 1 - i] = byte;
+        }
+    }
+}
+
+/* Copies `columns` columns of `rows` values into rows, in tiles, so that neither side leaves the processor's cache. */
+static void
+transpose(unsigned char *target, const unsigned char *source, size_t rows, size_t columns, size_t bytes)
+{
+    enum { TILE = 64 };
+    for (size_t row_begin = 0; row_begin < rows; row_begin += TILE)
+        for (size_t column_begin = 0; column_begin < columns; column_begin += TILE)
+            for (size_t row = row_begin; row < rows && row < row_begin + TILE; row++)
+                for (size_t column = column_begin; column < columns && column < column_begin + TILE; column++)
+                    memcpy(target + (row * columns + column) * bytes, source + (column * rows + row) * bytes, bytes);
+}
+
+static bool
+make_rows(struct reader *reader, struct npy_grid *grid)
+{
+    size_t bytes = npy_type_bytes(grid->type);
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): check_header() refuses empty arrays */
+    void *values = malloc(grid->rows * grid->columns * bytes);
+    if (!values)
+        return fail(reader, "no memory to bring %zu x %zu elements from Fortran into C order", grid->rows,
+                    grid->columns);
+    transpose(values, grid->values, grid->rows, grid->columns, bytes);
+    free(grid->values);
+    grid->values = values;
+    return true;
+}
+
+static bool
+read_values(struct reader *reader, const struct layout *layout, struct npy_grid *grid)
+{
+    size_t count = grid->rows * grid->columns, bytes = npy_type_bytes(grid->type);
+    grid->values = calloc(count, bytes); /* zeroed: analysers do not see that fread() fills it */
+    if (!grid->values)
+        return fail(reader, "no memory for %zu bytes of elements", count * bytes);
+    if (!read_bytes(reader, grid->values, count * bytes, "the array"))
+        return false;
+    if (layout->swapped)
+        swap_values(grid->values, count, bytes);
+    return !layout->by_column || make_rows(reader, grid);
+}
+
+/* -- the grid -------------------------------------------------------------------------------------- */
 
 static bool
 read_grid(struct reader *reader, struct npy_grid *out)
 {
     struct header header = {0};
+    struct layout layout = {0};
     struct npy_grid grid = {0};
-    if (!read_header(reader, &header) || !check_header(reader, &header, &grid))
+    if (!read_header(reader, &header) || !check_header(reader, &header, &grid, &layout))
         return false;
-
-    size_t bytes = grid.rows * grid.columns * ELEMENT_BYTES;
-    grid.values = malloc(bytes); /* NOLINT(clang-analyzer-optin.portability.UnixAPI): check_header() refuses empty arrays */
-    if (!grid.values)
-        return fail(reader, "no memory for %zu bytes of elements", bytes);
-    if (!read_bytes(reader, grid.values, bytes, "the array")) {
+    if (!read_values(reader, &layout, &grid)) {
         npy_free(&grid);
         return false;
     }

@@ -2,21 +2,39 @@
 #ifndef HILLSHADE_NPY_H
 #define HILLSHADE_NPY_H
 
-/* Reading grids that NumPy's save() wrote: two dimensions, C order, little-endian int32 or float32. */
+/* Reads grids that NumPy's save() wrote: two dimensions of integers or real numbers, in any byte order and memory order. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum npy_type { NPY_INT32, NPY_FLOAT32 };
+enum npy_type {
+    NPY_INT8,
+    NPY_UINT8,
+    NPY_INT16,
+    NPY_UINT16,
+    NPY_INT32,
+    NPY_UINT32,
+    NPY_INT64,
+    NPY_UINT64,
+    NPY_FLOAT16,
+    NPY_FLOAT32,
+    NPY_FLOAT64,
+};
 
 struct npy_grid {
     enum npy_type type;
     size_t rows, columns; /* both at least 1 */
-    void *values;         /* rows * columns of them, row after row */
+    void *values;         /* rows * columns of them, row after row, in the byte order of this machine */
 };
 
+/** The name that NumPy has for a type, such as "float64". */
+const char *npy_type_name(enum npy_type type);
+
+/** The size of one value. */
+size_t npy_type_bytes(enum npy_type type);
+
 /**
- * Read a grid. Nothing is allocated from a number in the file before that number was checked against the file's size.
+ * Reads a grid. Nothing is allocated from a number in the file before that number was checked against the file's size.
  * On failure `message` holds one sentence, without the path, and `*out` is untouched.
  */
 bool npy_read(const char *path, struct npy_grid *out, char *message, size_t message_bytes);

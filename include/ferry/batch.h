@@ -74,7 +74,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_with(ferry_batch *batc
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_batch_submit_async(ferry_batch *batch, ferry_stream *stream, ferry_event **out);
 
-/** Forget the copies, and let their buffers go; what was submitted goes on. NULL is harmless. */
+/**
+ * Forget the copies, and let their buffers go; what was submitted asynchronously goes on. NULL is harmless. Inside a callback of its
+ * own submission the batch stays as it is, and an error is logged.
+ */
 FERRY_API void ferry_batch_clear(ferry_batch *batch);
 
 /** Clear the batch, give it back and set `*batch` to NULL. NULL and a pointer to NULL are harmless. */

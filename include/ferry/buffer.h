@@ -32,9 +32,14 @@ FERRY_BEGIN_DECLS
  * Reading those fails with FERRY_ERROR_DEVICE_LOST until they are overwritten, in whole or in part.
  */
 
-/** Where the newest bytes of a range are; a snapshot. Values are final. */
+/**
+ * Where the newest bytes of a range are; a snapshot. Values are final.
+ *
+ * Bytes that were lost, with a kernel that failed late or with a device, were written and are current nowhere: they are MIXED
+ * where both sides have a copy, else HOST_ONLY or DEVICE_ONLY, and reading them fails until they are overwritten.
+ */
 typedef enum ferry_state {
-    FERRY_STATE_UNINITIALIZED = 0, /**< never written: reads as zero */
+    FERRY_STATE_UNINITIALIZED = 0, /**< never written: reads as zero, and stays so when it is read */
     FERRY_STATE_HOST_ONLY = 1,     /**< no device copy exists */
     FERRY_STATE_DEVICE_ONLY = 2,   /**< no host copy exists */
     FERRY_STATE_SYNCHRONIZED = 3,  /**< host and devices hold the same written bytes */
@@ -59,7 +64,8 @@ typedef struct ferry_buffer_options {
 /** How to wrap memory of the caller. NULL, or zero in any field, means the default. */
 typedef struct ferry_wrap_options {
     const char *name;                             /**< copied */
-    void (*on_release)(void *memory, void *user); /**< runs once, after the last use; no lock is held */
+    void (*on_release)(void *memory, void *user); /**< runs once, after the last use, on the thread that ended it. A working callback
+                                                       that waits for no call, see "Callbacks" in <ferry/status.h> */
     void *user;
     bool read_only;                               /**< writes are FERRY_ERROR_INVALID_ARGUMENT; nothing comes back */
     uint64_t reserved[4];
@@ -87,13 +93,14 @@ typedef struct ferry_buffer_info {
     uint64_t reserved[4];
 } ferry_buffer_info;
 
-/** Visits one buffer; false ends the walk. */
+/** Visits one buffer; false ends the walk. A working callback, see "Callbacks" in <ferry/status.h>. */
 typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
 
 /**
  * Options of whatever moves many bytes: the calls whose names end in `_with`, loads and stores. NULL, or zero in any field, means the default.
  *
- * keep_going runs on the calling thread. bytes_done never falls, and is bytes_total in the last call, whose answer is of no meaning any more.
+ * keep_going runs on the calling thread. It is a watching callback, see "Callbacks" in <ferry/status.h>.
+ * bytes_done never falls, and is bytes_total in the last call, whose answer is of no meaning any more.
  * Bytes are those of the target, all of them together: of every copy of a batch, of every row. What another thread wants to stop, it tells
  * keep_going; what runs asynchronously is followed by ferry_event_progress() and stopped by ferry_event_cancel(). A cancelled call is
  * FERRY_ERROR_CANCELLED, its message says how many bytes arrived, and each chunk holds its old or its new value, as after a failure: the
@@ -101,7 +108,7 @@ typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
  */
 typedef struct ferry_transfer_options {
     size_t chunk_bytes;  /**< how much is copied between two calls of keep_going; default: a chunk of the context's staging ring */
-    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< false cancels; no lock is held */
+    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< false cancels */
     void *user;
     uint64_t reserved[4];
 } ferry_transfer_options;
@@ -112,7 +119,7 @@ typedef struct ferry_transfer_options {
  * A buffer of `count` elements that reads as zero. Takes no memory at any place until it is used, touches no
  * device, does not block. The caller owns `*out`.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (also a malformed element), FERRY_ERROR_OVERFLOW (count * size, or
- *         above options.buffer_bytes_limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no
+ *         above options.buffer_bytes_limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that not every
  *         device of the context has), FERRY_ERROR_INVALID_STATE.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count,
@@ -168,6 +175,7 @@ FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
 /**
  * Give one ownership back and set `*buffer` to NULL; NULL and a pointer to NULL are harmless. Work in flight is
  * safe: memory is reused only after it. With a scope still open it logs an error and the last close frees.
+ * Inside callbacks the last handle may have to stay: then it logs an error, and `*buffer` keeps its value.
  */
 FERRY_API void ferry_buffer_destroy(ferry_buffer **buffer);
 
@@ -194,7 +202,7 @@ FERRY_API size_t ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t 
  * `handles`; a buffer that was destroyed is there while views or scopes keep it. Buffers may come and go meanwhile; nothing waits but for as long as
  * the list takes to be copied.
  *
- * @param visit runs with no lock held, and may call the library; the info, its strings too, is good until it returns
+ * @param visit a working callback, see "Callbacks" in <ferry/status.h>; the info, its strings too, is valid until it returns
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE (the context was destroyed, or this is the
  *         child of a fork). Threads: any.
  */
@@ -212,7 +220,8 @@ FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size
 
 /**
  * Change the count. The prefix is kept wherever it is current, a new tail reads as zero, the same count does
- * nothing. @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers.
+ * nothing. Calls of other threads see the old length or the new one: what named a range that is gone by then fails with
+ * FERRY_ERROR_OUT_OF_RANGE, what asked for FERRY_REST takes what there is. @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer, size_t count);
 
@@ -387,14 +396,19 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to_with(ferry_buffer *b
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                                                ferry_stream *written_on);
-/** Forget the copy at `place`; where it was the only current one its bytes move first. A whole buffer's memory is given back. */
+/**
+ * Forget the copy at `place`; where it was the only current one its bytes move first. A whole buffer's memory is given back.
+ * @return the usual statuses; FERRY_ERROR_BUSY under a scope at that place, and where a write scope at another place would find the value from
+ *         before it nowhere else when it is abandoned; FERRY_ERROR_INVALID_ARGUMENT also for the wrapped memory of a read-only wrap.
+ */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int place);
 /** The content of the range is not needed any more: it reads as zero. Moves nothing. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count);
 /** Take the memory of the whole base at a place now. */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
 /**
- * Give the memory of the whole base at a place back, moving what is only there. FERRY_ERROR_INVALID_STATE for pinned and wrapped copies.
+ * Give the memory of the whole base at a place back, moving what is only there. FERRY_ERROR_INVALID_STATE for pinned and wrapped copies,
+ * FERRY_ERROR_BUSY as ferry_buffer_invalidate().
  *
  * Memory that runs short does the same by itself, with copies that no scope, call or pin uses and that were not used lately: first with those whose
  * bytes other places hold too, which moves nothing, then with those of devices, whose bytes are written back to the host.
@@ -414,9 +428,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unpin(ferry_buffer *buffer, 
 /** True when the host copy exists and is page-locked. */
 FERRY_API bool ferry_buffer_is_pinned(ferry_buffer *buffer);
 /**
- * Start bringing the whole handle's range to a place and return; later work on `stream` (NULL: the place's default
- * stream) is ordered after it. Place 0 prefetches to the host. Pages of managed memory are moved by the driver of the stream's
- * device: FERRY_ERROR_UNSUPPORTED where it cannot (FERRY_CAN_MANAGE_CONCURRENTLY).
+ * Starts bringing the whole handle's range to a place, and returns. A helper thread brings it, by work on `stream` (NULL: the
+ * place's default stream). Scopes and launches that need the bytes wait for them. What the program queues on `stream` by itself
+ * is not ordered after the prefetch: it needs a scope at the place. Place 0 prefetches to the host. A prefetch is a hint: it
+ * has no event, and one that finds no memory brings nothing and is logged as FERRY_LOG_INFO. The driver of the stream's device
+ * moves the pages of managed memory: FERRY_ERROR_UNSUPPORTED where it cannot (FERRY_CAN_MANAGE_CONCURRENTLY).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream);
 /** The same for `count` elements from `offset`. */
@@ -435,7 +451,7 @@ typedef enum ferry_advice {
 
 /**
  * Advise the driver on the handle's range, for a place: 0, the host, or a device. Nothing is ever advised unasked.
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for memory that is not managed, or a device that takes no advice.
+ * @return the usual statuses, FERRY_ERROR_BUSY under a write scope; FERRY_ERROR_UNSUPPORTED for memory that is not managed, or a device that takes no advice.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place);
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count,

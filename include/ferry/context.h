@@ -34,7 +34,7 @@ typedef struct ferry_trace {
                                     in checked runs (docs/debugging.md), and where it is not known */
 } ferry_trace;
 
-/** Receives each transfer. Runs on the thread that queued it, with no lock held; must not call the library. */
+/** Receives each transfer. Runs on the thread that queued it. A watching callback, see "Callbacks" in <ferry/status.h>. */
 typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
 
 /** Which loop copies pageable memory into and out of the staging ring. Values are final. */
@@ -56,7 +56,9 @@ typedef struct ferry_context_options {
     ferry_trace_callback *trace;   /**< NULL: none */
     void *trace_user;
     size_t buffer_bytes_limit;     /**< largest buffer; default: no limit but size_t */
-    size_t device_bytes_limit;     /**< pool limit of each device; default: what the device has. When it is reached, copies of buffers that nobody uses make room */
+    size_t device_bytes_limit;     /**< pool limit of each device; default: what the device has. When it is reached, copies of buffers that nobody uses make
+                                        room. It does not bound the device "host", whose memory is the host's: there the next one does. A context
+                                        with no other device logs a warning */
     size_t host_bytes_limit;       /**< pool limit of pageable host copies; default: physical memory */
     size_t pinned_bytes_limit;     /**< of the pinned pool and of what turned pinned by itself, together; default: a quarter of physical memory */
     size_t staging_chunk_bytes;    /**< one pinned chunk of the staging ring, at least 4 KiB; default 256 KiB, for long transfers 2 MiB where that is measured to be faster */
@@ -84,8 +86,8 @@ typedef struct ferry_context_options {
 /** What a device can do; bits of ferry_place_info.capabilities. Values are final. */
 typedef enum ferry_capability {
     FERRY_CAN_PIN = 1 << 0,             /**< page-locks host memory */
-    FERRY_CAN_MANAGE = 1 << 1,          /**< managed memory, one pointer for host and device */
-    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< host and device may touch managed memory at once; prefetch and advice */
+    FERRY_CAN_MANAGE = 1 << 1,          /**< managed memory, one pointer for host and device, which may touch it at once */
+    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< prefetch of managed memory, and advice about it */
     FERRY_CAN_LOAD_CODE = 1 << 3,       /**< runs precompiled images */
     FERRY_CAN_COMPILE = 1 << 4,         /**< compiles CUDA source at run time */
     FERRY_CAN_RUN_HOST_BODY = 1 << 5,   /**< kernels run as C functions */
@@ -146,11 +148,13 @@ typedef struct ferry_transfer_stats {
  * Open devices and make a context over them.
  *
  * The list of devices comes from `options->devices`, else from the environment's FERRY_DEVICE, else it is the
- * best CUDA device, else the host device (logged). One context uses its devices' memory pools, streams and
+ * best CUDA device, else the host device (logged). The devices of a context are of one kind, beside which the list
+ * may name the host: "cuda,emulated" is FERRY_ERROR_UNSUPPORTED. One context uses its devices' memory pools, streams and
  * staging rings alone. The caller owns `*out`.
  *
  * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a device that was asked for is absent); FERRY_ERROR_INVALID_ARGUMENT (a
- *         malformed list, more than 15 devices, `out` NULL); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE.
+ *         malformed list, more than 15 devices, `out` NULL); FERRY_ERROR_UNSUPPORTED (devices of two kinds);
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE.
  * Threads: any. Blocks while drivers start.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options, ferry_context **out);
@@ -170,6 +174,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out)
  * FERRY_ERROR_INVALID_STATE. So it is, too, in the child of a fork, for all that the parent made: there destroying a handle, and
  * closing a scope, is harmless and does nothing, and buffers say that they are uninitialized. The parent goes on as before. The child may
  * make contexts of its own, though none of CUDA where the parent made one, which is CUDA's rule. Default streams are gone.
+ * A callback of the library must not call it: it logs an error there, and the context stays. Once it has begun, callbacks find
+ * that nothing can be made in this context any more.
  * Threads: no other thread may be inside a call of this context.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);

@@ -24,7 +24,8 @@ typedef enum ferry_convert_policy {
 } ferry_convert_policy;
 
 /**
- * Converts `count` elements. With FERRY_CONVERT_CHECK the target is written only when every element fits; a NULL target
+ * Converts `count` elements. A watching callback, see "Callbacks" in <ferry/status.h>.
+ * With FERRY_CONVERT_CHECK the target is written only when every element fits; a NULL target
  * then only checks. It may be called for one part of a copy after the other. @return FERRY_OK, or FERRY_ERROR_OUT_OF_RANGE with
  * ferry_error_index() set, or FERRY_ERROR_INVALID_ARGUMENT. After any failure it has written nothing that counts: the copy stops before
  * the part that failed, and returns the status.

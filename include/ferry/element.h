@@ -39,7 +39,7 @@ typedef struct ferry_field {
  * and its strings need to live only during the call they are passed to.
  */
 typedef struct ferry_element {
-    const char *name;             /**< short name, such as "float" or "vec3" */
+    const char *name;             /**< as messages say it, with the prefix where there is one: "float", "mylib_vec3" */
     const char *c_type;           /**< as written in C, such as "struct mylib_vec3" */
     uint64_t identity;            /**< ferry_element_identity() of this content; ferry-gen computes it */
     size_t bytes;                 /**< sizeof */

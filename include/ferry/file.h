@@ -67,8 +67,9 @@ typedef struct ferry_file_chunk {
 } ferry_file_chunk;
 
 /**
- * Queues the work on one chunk and returns. Runs on the thread that called ferry_stream_file(), chunk after chunk, with no lock held; may
- * call the library. A status other than FERRY_OK ends the stream with that status; FERRY_ERROR_CANCELLED is the polite one.
+ * Queues the work on one chunk and returns. Runs on the thread that called ferry_stream_file(), chunk after chunk. A working
+ * callback, see "Callbacks" in <ferry/status.h>; the chunk's buffer is not its own to destroy.
+ * A status other than FERRY_OK ends the stream with that status; FERRY_ERROR_CANCELLED is the polite one.
  */
 typedef ferry_status ferry_file_work(const ferry_file_chunk *chunk, void *user);
 

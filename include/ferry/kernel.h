@@ -66,7 +66,13 @@ typedef struct ferry_call ferry_call;
 /**
  * A kernel's body in C, for devices without CUDA: called once per launch, in stream order, on any thread. It may
  * fail: what the launch writes is then lost, and the next call that depends on it or waits for the stream returns the
- * failure. It may not call Ferry, except for the ferry_..._call_... functions on `call`.
+ * failure. A watching callback, see "Callbacks" in <ferry/status.h>; ferry_..._call_... functions on `call` work too.
+ *
+ * A late failure loses only bytes that no later call has overwritten. A launch queued meanwhile that reads lost bytes is not called;
+ * it fails in the same way. When several launches fail on one buffer, its readers may get the status and message of the newest
+ * failure. A call that copies or converts bytes which a queued launch writes waits for that launch first. Opening a device scope on such
+ * bytes does not wait: work that the caller queues in the scope may read lost bytes, and what it writes counts as written. A scope
+ * whose bytes a later scope or launch of its stream uses while it is open counts as older than the failure.
  */
 typedef ferry_status ferry_host_body(const ferry_call *call, void *user);
 

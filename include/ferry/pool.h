@@ -105,7 +105,8 @@ typedef struct ferry_pool_options {
     uint64_t reserved[4];
 } ferry_pool_options;
 
-/** Where a pool of one's own gets its memory: MPI, NCCL, shared memory, another library's allocator. Called with no lock held, by several threads at once. */
+/** Where a pool of one's own gets its memory: MPI, NCCL, shared memory, another library's allocator. Called by several threads at once.
+ * Both functions are watching callbacks, see "Callbacks" in <ferry/status.h>. */
 typedef struct ferry_pool_backend {
     /** Allocate `bytes` > 0, aligned to `align`. FERRY_ERROR_OUT_OF_MEMORY starts the ladder of a take that runs short; other failures end it. */
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
@@ -133,11 +134,12 @@ typedef struct ferry_block_info {
     bool is_held;
 } ferry_block_info;
 
-/** Visits one block; false ends the walk. */
+/** Visits one block; false ends the walk. A working callback, see "Callbacks" in <ferry/status.h>. */
 typedef bool ferry_block_visit(const ferry_block_info *block, void *user);
 
 /**
- * Makes room when a take finds no memory: gives blocks back, trims, destroys buffers. It must not take from the pool.
+ * Makes room when a take finds no memory: gives blocks back, trims, evicts and destroys buffers. A working callback that waits for no call, see
+ * "Callbacks" in <ferry/status.h>. A take that runs short inside it fails, and does not call it again.
  * @return true when it made some: the take is tried again, and asks again when that was not enough
  */
 typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *user);
@@ -163,7 +165,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context,
                                                          const ferry_pool_options *options, ferry_pool **out);
 /**
  * Wait for the work that uses idle memory of the pool, free it all, and set `*pool` to NULL. Blocks still held are reported to the log, and freed. NULL is harmless; a pool
- * that ferry_context_pool() gave is the context's, and stays. Threads: no other thread may be inside a call on the pool.
+ * that ferry_context_pool() gave is the context's, and stays. A callback of the library must not call it: it logs an error there, and
+ * the pool stays. Threads: no other thread may be inside a call on the pool.
  */
 FERRY_API void ferry_pool_destroy(ferry_pool **pool);
 
@@ -230,15 +233,15 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
 
 /**
- * Call `callback` (NULL: nobody) with `user` when a take would fail for want of memory. It is called on the taking thread, with no lock
- * held, by several threads at once when several run short.
+ * Call `callback` (NULL: nobody) with `user` when a take would fail for want of memory. It is called on the taking thread, by several
+ * threads at once when several run short.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user);
 
 /**
  * Visit every block, held or idle, as all were at one moment. Memory that was never carved, or that was merged since, is none.
- * `visit` runs with no lock held. @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the child of
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the child of
  *         a fork). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user);

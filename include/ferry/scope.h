@@ -47,7 +47,8 @@ typedef struct ferry_scope {
  * stream holds now. Does not wait. Makes no driver call, except on a stream handle that means another stream
  * in each thread (CUDA's per-thread stream) and where an earlier use of this copy had to be waited for.
  *
- * @param scope  {0} and a scope already closed are FERRY_OK and touch nobody else's scope
+ * @param scope  {0} and a scope already closed are FERRY_OK and touch nobody else's scope; so is a copy of a scope that was closed, as
+ *               long as the buffer exists
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST when an
  *         event could not be recorded (the scope is closed all the same, after waiting for the device).
  * Threads: any; a scope on a per-thread stream is closed cheaply only by the thread that opened it.
@@ -56,7 +57,8 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 
 /**
  * As ferry_scope_close(), for a range whose last use was queued on `last_use`, another stream of the same
- * place than the one the scope was opened on. The caller has ordered the two streams.
+ * place than the one the scope was opened on. The caller has ordered the two streams. Of several scopes that
+ * ferry_scope_open_all() merged, each keeps its own last use.
  *
  * @return as ferry_scope_close(); FERRY_ERROR_WRONG_CONTEXT or FERRY_ERROR_INVALID_ARGUMENT (another place, a
  *         host scope), and then the scope stays open. Threads: any.
@@ -64,11 +66,14 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
 
 /**
- * Close a write without claiming it: other places keep the value they had. Where this place was the only one
- * with a value, its bytes are now unspecified; bytes that were never written still read as zero.
- * A write that a later scope on the same stream relied on cannot be taken back: other places lost their value when that scope
- * opened. Of several scopes that ferry_scope_open_all() merged, the last to be closed decides. A READ scope is closed.
- * @return as ferry_scope_close(). Threads: any.
+ * Close a write without claiming it: other places keep the value they had. Where no other memory has a value,
+ * the bytes are now unspecified; bytes that were never written still read as zero.
+ * A write that a later scope or launch on the same stream relied on cannot be taken back: other places lost their value when that
+ * scope opened, or the launch was accepted. A call that fails relies on nothing. An abandon waits for calls of other threads that are
+ * opening or launching on top of the write.
+ * Of several scopes that ferry_scope_open_all() merged, the last to be closed decides. A READ scope is closed.
+ * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a callback of a call that relies on the write (the scope stays open).
+ * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_abandon(ferry_scope *scope);
 

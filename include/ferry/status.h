@@ -68,8 +68,34 @@ typedef enum ferry_log_level {
 } ferry_log_level;
 
 /**
- * Receives log messages: one line, no newline, valid during the call. It may run on any thread, holds no
- * lock of the library, and must not call the library.
+ * @page callbacks Callbacks
+ *
+ * The library calls functions of the program, and holds no lock of its own meanwhile. What such a callback may call depends on
+ * what the call around it does. Everything else fails with FERRY_ERROR_INVALID_STATE, and ferry_last_error() names the callback.
+ * A function that returns no status reports the refusal to the log, and leaves the handle as it is.
+ *
+ * - A watching callback runs in the middle of another call, and may only ask. These functions work: those that return a name,
+ *   a count, an address, an element, a value, a state or an argument; ferry_last_error(), ferry_error_index();
+ *   ferry_context_place_info(), ferry_context_transfer_stats(); ferry_buffer_info_get(), ferry_buffer_describe(),
+ *   ferry_buffer_is_current(), ferry_buffer_is_pinned(); ferry_buffer_retain(), and ferry_buffer_destroy() of a handle that has
+ *   other owners; ferry_event_progress(), ferry_event_cancel(); conversions of arrays; ferry_kernel_cache_path(). Opening and
+ *   closing scopes, and taking and giving back blocks of a pool, may work where nothing has to be moved, waited for or allocated.
+ *   Watching callbacks are ferry_log_callback, ferry_trace_callback, keep_going of ferry_transfer_options,
+ *   ferry_convert_function, ferry_host_body, and both functions of ferry_pool_backend.
+ * - A working callback may call everything, except that it destroys no context and no pool. Working callbacks are
+ *   ferry_buffer_visit, ferry_block_visit, ferry_file_work, and keep_going of ferry_stream_file_options.
+ * - on_release of ferry_wrap_options and ferry_pool_shortage are working callbacks with less freedom, since the call around
+ *   them may be using buffers and streams. They wait for no other call: neither for one that uses the same bytes, nor for an
+ *   asynchronous one that has not ended. They destroy no streams and no kernels. They cannot end the last handle of a buffer
+ *   or of a batch that the call around them uses, nor that of a wrap that any call uses.
+ *
+ * A callback that runs inside another one has the restrictions of both. They hold for the objects of every context, and for the
+ * thread that runs the callback only.
+ */
+
+/**
+ * Receives log messages: one line, no newline, valid during the call. It may run on any thread. A watching callback, see "Callbacks";
+ * messages about what it calls itself are dropped.
  */
 typedef void ferry_log_callback(ferry_log_level level, const char *message, void *user);
 

@@ -26,7 +26,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
 
 /**
  * Use a stream that the caller made: a CUstream or cudaStream_t on CUDA. NULL and CUDA's handle 1 are the
- * legacy default stream, handle 2 is the per-thread stream of whichever thread uses it.
+ * legacy default stream, handle 2 is the per-thread stream of whichever thread uses it. The host and emulated devices have
+ * no streams but those of ferry_stream_native(); another handle is FERRY_ERROR_INVALID_ARGUMENT there, and on CUDA
+ * where the driver does not know it.
  *
  * Wrapping the same handle twice gives the same stream, counted: destroy it as often. The native stream must
  * outlive the ferry_stream. @return as ferry_stream_create(). Threads: any.

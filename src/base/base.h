@@ -16,6 +16,8 @@
 
 #include <ferry/status.h>
 
+#include "src/base/lock_class.h"
+
 /* Hit paths are inlined whole, and what they leave to others stays out of their way. Builds that count coverage count each once. */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
@@ -46,6 +48,16 @@ void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_fail_index(size_t index);
 /* The sentence of an asynchronous failure, kept until somebody asks: a heap copy of ferry_last_error(), or NULL. */
 char *ferryi_last_error_copy(void);
+
+/* What the thread's last failure said, kept on the stack while a callback of the program runs. */
+#define FERRYI_MESSAGE_BYTES 4096
+struct ferryi_kept_error {
+    size_t index;
+    char message[FERRYI_MESSAGE_BYTES];
+};
+void ferryi_last_error_keep(struct ferryi_kept_error *out);
+/* Puts it back where another message took its place. */
+void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 
 /* -- logging (log.c) ------------------------------------------------------------------------------- */
 
@@ -116,23 +128,86 @@ void ferryi_populate(void *memory, size_t bytes);
 
 /* -- threads (thread.c) ---------------------------------------------------------------------------- */
 
-typedef pthread_mutex_t ferryi_mutex;
 typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
-void ferryi_mutex_init(ferryi_mutex *mutex);
-/* Of one that is held for some instructions at a time, by threads that run at once: who finds it taken looks for a while before it sleeps. */
-void ferryi_mutex_init_brief(ferryi_mutex *mutex);
-void ferryi_mutex_destroy(ferryi_mutex *mutex);
-void ferryi_mutex_lock(ferryi_mutex *mutex);
-void ferryi_mutex_unlock(ferryi_mutex *mutex);
+/*
+ * Mutexes belong to a class (lock_class.h): `mutex` points to a struct that FERRYI_MUTEX_CLASS declared. A brief one is held for some instructions at a time by
+ * threads that run at once, so a thread that finds it taken spins for a while before it sleeps.
+ */
+#define FERRYI_MUTEX_INITIALIZER {{PTHREAD_MUTEX_INITIALIZER}}
+/* The class of mutexes of tests, which the analysis does not look at. */
+FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
+typedef struct ferryi_plain_mutex ferryi_mutex;
+#define FERRYI_SYSTEM_MUTEX(mutex) (&(mutex)->held.system)
+#define ferryi_mutex_init(mutex) ferryi_system_mutex_init(FERRYI_SYSTEM_MUTEX(mutex))
+#define ferryi_mutex_init_brief(mutex) ferryi_system_mutex_init_brief(FERRYI_SYSTEM_MUTEX(mutex))
+#define ferryi_mutex_destroy(mutex) ferryi_system_mutex_destroy(FERRYI_SYSTEM_MUTEX(mutex))
+#define ferryi_mutex_lock(mutex) ferryi_class_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
+#define ferryi_mutex_try_lock(mutex) ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
+#define ferryi_mutex_unlock(mutex) ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
+/* Both generate no code: the mutex is held where the analysis cannot see that; or no other thread has the object yet, or any more. */
+#define ferryi_mutex_is_held(mutex) ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
+#define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
+#define ferryi_cond_wait(cond, mutex) ferryi_class_wait(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
+/* Until `deadline_ns` of ferryi_now_ns(); false when it passed. */
+#define ferryi_cond_wait_until(cond, mutex, deadline_ns) \
+    ferryi_class_wait_until(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex), deadline_ns)
 void ferryi_cond_init(ferryi_cond *cond);
 void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
-void ferryi_cond_wait(ferryi_cond *cond, ferryi_mutex *mutex);
-/* Until `deadline_ns` of ferryi_now_ns(); false when it passed. */
-bool ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline_ns);
+
+/* What the macros above call. The analysis sees nothing in the mutexes of the system. */
+void ferryi_system_mutex_init(pthread_mutex_t *mutex);
+void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
+void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
+void ferryi_system_mutex_lock(pthread_mutex_t *mutex);
+bool ferryi_system_mutex_try_lock(pthread_mutex_t *mutex);
+void ferryi_system_mutex_unlock(pthread_mutex_t *mutex);
+void ferryi_system_cond_wait(ferryi_cond *cond, pthread_mutex_t *mutex);
+bool ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_t deadline_ns);
+
+static inline void ferryi_class_lock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex) FERRYI_ANALYSED(acquire_capability(*kind));
+static inline void
+ferryi_class_lock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex)
+{
+    ferryi_system_mutex_lock(mutex);
+    ferryi_lock_is_taken(kind);
+}
+
+static inline bool ferryi_class_try_lock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex) FERRYI_ANALYSED(try_acquire_capability(true, *kind));
+static inline bool
+ferryi_class_try_lock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex)
+{
+    (void)kind;
+    return ferryi_system_mutex_try_lock(mutex);
+}
+
+static inline void ferryi_class_unlock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex) FERRYI_ANALYSED(release_capability(*kind));
+static inline void
+ferryi_class_unlock(const struct ferryi_lock_class *kind, pthread_mutex_t *mutex)
+{
+    ferryi_lock_is_released(kind);
+    ferryi_system_mutex_unlock(mutex);
+}
+
+static inline void ferryi_class_wait(ferryi_cond *cond, const struct ferryi_lock_class *kind, pthread_mutex_t *mutex) FERRYI_ANALYSED(requires_capability(*kind));
+static inline void
+ferryi_class_wait(ferryi_cond *cond, const struct ferryi_lock_class *kind, pthread_mutex_t *mutex)
+{
+    (void)kind;
+    ferryi_system_cond_wait(cond, mutex);
+}
+
+static inline bool ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind, pthread_mutex_t *mutex, uint64_t deadline_ns) FERRYI_ANALYSED(requires_capability(*kind));
+static inline bool
+ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind, pthread_mutex_t *mutex, uint64_t deadline_ns)
+{
+    (void)kind;
+    return ferryi_system_cond_wait_until(cond, mutex, deadline_ns);
+}
+
 /*
  * A wait that is expected to be short looks for a while before it sleeps, since waking up takes longer than that, and costs whoever
  * wakes it a system call: end = ferryi_spin_end(); while (!come && ferryi_spin(end)); where there is one processor only, not at all.

@@ -6,15 +6,17 @@
 
 #define BURIED 1024
 
+FERRYI_MUTEX_CLASS(ferryi_burial_mutex);
+
 static struct {
-    pthread_mutex_t mutex;
-    unsigned next;
+    struct ferryi_burial_mutex mutex;
+    unsigned next FERRYI_GUARDED_BY(ferryi_burial_mutex);
     struct {
         void *header;
         void (*release)(void *header);
-    } graves[BURIED];
-} yard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-static struct ferryi_fork_part burying = {.mutex = &yard.mutex};
+    } graves[BURIED] FERRYI_GUARDED_BY(ferryi_burial_mutex);
+} yard = {.mutex = FERRYI_MUTEX_INITIALIZER};
+static struct ferryi_fork_part burying = {.mutex = FERRYI_SYSTEM_MUTEX(&yard.mutex)};
 FERRYI_AT_FORK_UNDER(burying, 3)
 
 void

@@ -10,7 +10,7 @@ before(void)
 {
     for (struct ferryi_fork_part *part = parts; part; part = part->next) {
         if (part->mutex)
-            ferryi_mutex_lock(part->mutex);
+            ferryi_system_mutex_lock(part->mutex);
         if (part->before)
             part->before();
     }
@@ -23,7 +23,7 @@ after(bool in_child)
         if (part->after)
             part->after(in_child);
         if (part->mutex)
-            ferryi_mutex_unlock(part->mutex);
+            ferryi_system_mutex_unlock(part->mutex);
     }
 }
 

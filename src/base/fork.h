@@ -14,7 +14,7 @@
 #include "src/base/base.h"
 
 struct ferryi_fork_part {
-    ferryi_mutex *mutex;           /* held across the fork; may be NULL */
+    pthread_mutex_t *mutex;        /* held across the fork; may be NULL */
     void (*before)(void);          /* in the parent, with the mutex held; may be NULL */
     void (*after)(bool in_child);  /* in both, with the mutex held; may be NULL */
     struct ferryi_fork_part *next; /* fork.c's */

@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/base.h"
+#include "src/base/callback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What the callback fails at is not what the call that logs fails with. */
+static void
+call_back(const struct ferryi_log *log, ferry_log_level level, const char *line)
+{
+    struct ferryi_callback callback;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferryi_callback_enter(&callback, FERRYI_CALLBACK_LOG, "log");
+    log->callback(level, line, log->user);
+    ferryi_callback_leave(&callback);
+    ferryi_last_error_restore(&kept);
+}
+
 void
 ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
 {
-    if (!log || !log->callback)
+    if (!log || !log->callback || ferryi_callback_kind() == FERRYI_CALLBACK_LOG)
         return;
     char line[512];
     va_list arguments;
@@ -17,7 +30,7 @@ ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *form
     if (length < 0)
         return;
     if ((size_t)length < sizeof(line)) {
-        log->callback(level, line, log->user);
+        call_back(log, level, line);
         return;
     }
     /* Long messages, such as a compiler's log, are told whole where memory allows. */
@@ -27,6 +40,6 @@ ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *form
         vsnprintf(whole, (size_t)length + 1, format, arguments);
         va_end(arguments);
     }
-    log->callback(level, whole ? whole : line, log->user);
+    call_back(log, level, whole ? whole : line);
     free(whole);
 }

@@ -19,16 +19,19 @@ struct allocation {
     off_t offset;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_shared_mutex);
+
 static struct {
-    pthread_mutex_t mutex;
-    int file; /* 0: not made yet; -1: it could not be */
-    off_t end;
-    struct allocation *allocations;
-} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-static struct ferryi_fork_part sharing = {.mutex = &shared.mutex};
+    struct ferryi_shared_mutex mutex;
+    int file FERRYI_GUARDED_BY(ferryi_shared_mutex); /* 0: not made yet; -1: it could not be */
+    off_t end FERRYI_GUARDED_BY(ferryi_shared_mutex);
+    struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
+} shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
+static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.mutex)};
 FERRYI_AT_FORK_UNDER(sharing, 1)
 
-/* Under the mutex: room for so many bytes at the end of the file. */
+/* Room for so many bytes at the end of the file. */
+FERRYI_REQUIRES(ferryi_shared_mutex)
 static bool
 extend(size_t bytes)
 {
@@ -64,7 +67,8 @@ ferryi_shared_alloc(size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Under the mutex: the link to the allocation that holds the address. */
+/* The link to the allocation that holds the address. */
+FERRYI_REQUIRES(ferryi_shared_mutex)
 static struct allocation **
 find(const char *memory)
 {

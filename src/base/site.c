@@ -27,15 +27,17 @@ struct frames {
     bool in_public; /* the library's own inner functions have been passed */
 };
 
+FERRYI_MUTEX_CLASS(ferryi_site_mutex);
+
 static struct {
-    pthread_mutex_t mutex;
-    unsigned count;
+    struct ferryi_site_mutex mutex;
+    unsigned count FERRYI_GUARDED_BY(ferryi_site_mutex);
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": free */
-    } sites[SITES];
-} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-static struct ferryi_fork_part knowing = {.mutex = &known.mutex};
+    } sites[SITES]; /* one whose number was returned is constant; the mutex guards the others */
+} known = {.mutex = FERRYI_MUTEX_INITIALIZER};
+static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
 /* Found when it is needed, so that the library does not depend on the compiler's; constant after `once`. */
@@ -97,7 +99,8 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ----------------------------------------------------------------------------------------- */
 
-/* Under the mutex: the site of the frames, or where it goes. */
+/* The site of the frames, or where it goes. */
+FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
 find(const struct frames *frames)
 {
@@ -111,7 +114,8 @@ find(const struct frames *frames)
     }
 }
 
-/* Under the mutex; with `text`, a new one is kept. */
+/* With `text`, a new one is kept. */
+FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)
 {

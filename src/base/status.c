@@ -7,16 +7,13 @@
 
 #include <ferry/version.h>
 
-/* Compiler logs are long; what does not fit here goes to the log callback whole. */
-#define MESSAGE_BYTES 4096
-
 /*
  * One thread's last failure, made at its first one. It is on the heap, because a library with much thread-local memory of
  * its own cannot be opened with dlopen() when some of that must be quick to reach, as the pool's is.
  */
 struct failure {
     size_t index;
-    char message[MESSAGE_BYTES];
+    char message[FERRYI_MESSAGE_BYTES]; /* compiler logs are long; what does not fit goes to the log callback whole */
 };
 
 static _Thread_local struct failure *failure;
@@ -159,4 +156,20 @@ char *
 ferryi_last_error_copy(void)
 {
     return strdup(ferry_last_error());
+}
+
+void
+ferryi_last_error_keep(struct ferryi_kept_error *out)
+{
+    out->index = ferry_error_index();
+    snprintf(out->message, sizeof(out->message), "%s", ferry_last_error());
+}
+
+void
+ferryi_last_error_restore(const struct ferryi_kept_error *kept)
+{
+    if (strcmp(kept->message, ferry_last_error()) == 0)
+        return;
+    ferryi_explain("%s", kept->message);
+    ferryi_fail_index(kept->index);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/base.h"
+#include "src/base/interleave.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#ifdef FERRYI_INTERLEAVES
+_Atomic(void (*)(const void *site)) ferryi_interleave;
+#endif
+
+_Alignas(max_align_t) char ferryi_any[1];
 
 /* POSIX lets these fail only for misuse, so failures are our own mistakes. */
 static void
@@ -17,13 +24,13 @@ must(int result)
 }
 
 void
-ferryi_mutex_init(ferryi_mutex *mutex)
+ferryi_system_mutex_init(pthread_mutex_t *mutex)
 {
     must(pthread_mutex_init(mutex, NULL));
 }
 
 void
-ferryi_mutex_init_brief(ferryi_mutex *mutex)
+ferryi_system_mutex_init_brief(pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
     pthread_mutexattr_t attributes;
@@ -32,26 +39,36 @@ ferryi_mutex_init_brief(ferryi_mutex *mutex)
     must(pthread_mutex_init(mutex, &attributes));
     must(pthread_mutexattr_destroy(&attributes));
 #else
-    ferryi_mutex_init(mutex);
+    ferryi_system_mutex_init(mutex);
 #endif
 }
 
 void
-ferryi_mutex_destroy(ferryi_mutex *mutex)
+ferryi_system_mutex_destroy(pthread_mutex_t *mutex)
 {
     must(pthread_mutex_destroy(mutex));
 }
 
 void
-ferryi_mutex_lock(ferryi_mutex *mutex)
+ferryi_system_mutex_lock(pthread_mutex_t *mutex)
 {
+    FERRYI_INTERLEAVE_AT(__builtin_return_address(0));
     must(pthread_mutex_lock(mutex));
 }
 
+bool
+ferryi_system_mutex_try_lock(pthread_mutex_t *mutex)
+{
+    int result = pthread_mutex_trylock(mutex);
+    assert(result == 0 || result == EBUSY);
+    return result == 0;
+}
+
 void
-ferryi_mutex_unlock(ferryi_mutex *mutex)
+ferryi_system_mutex_unlock(pthread_mutex_t *mutex)
 {
     must(pthread_mutex_unlock(mutex));
+    FERRYI_INTERLEAVE_AT(__builtin_return_address(0));
 }
 
 void
@@ -83,13 +100,13 @@ ferryi_cond_broadcast(ferryi_cond *cond)
 }
 
 void
-ferryi_cond_wait(ferryi_cond *cond, ferryi_mutex *mutex)
+ferryi_system_cond_wait(ferryi_cond *cond, pthread_mutex_t *mutex)
 {
     must(pthread_cond_wait(cond, mutex));
 }
 
 bool
-ferryi_cond_wait_until(ferryi_cond *cond, ferryi_mutex *mutex, uint64_t deadline_ns)
+ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_t deadline_ns)
 {
     struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                                 .tv_nsec = (long)(deadline_ns % 1000000000u)};

@@ -20,7 +20,7 @@
 struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
-    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
     /* Managed memory serves the copy engine as pinned memory does. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){.place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -31,7 +31,7 @@ ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
     if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
         char *text = ferryi_last_error_copy();
-        ferryi_store_lose(store, place, 0, store->map.bytes, status, text ? text : "the device is lost");
+        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, text ? text : "the device is lost");
         free(text);
     }
     return status;
@@ -60,6 +60,7 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
+    ferryi_claim_is_held();
     ferryi_places lost = status == FERRY_ERROR_DEVICE_LOST ? ferryi_access_lost_places(store->context, place, source) : 0;
     for (; lost; lost &= lost - 1)
         (void)ferryi_access_note_loss(store, __builtin_ctz(lost), status);
@@ -76,6 +77,7 @@ job_of(const struct ferryi_access *access)
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = access->store;
     ferryi_lane *lane = NULL;
     ferry_status status = FERRY_OK;
@@ -97,7 +99,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
 static bool
 is_pageable(ferryi_store *store, int place)
 {
-    return place == 0 && !ferryi_store_copy(store, 0)->pinned && store->memory != FERRY_MEMORY_MANAGED;
+    ferryi_claim_is_held();
+    return place == 0 && !ferryi_claimed_copy(store, 0)->pinned && store->memory != FERRY_MEMORY_MANAGED;
 }
 
 void
@@ -114,6 +117,7 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 static ferry_status
 move_one(struct ferryi_access *access, const struct ferryi_move *move, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = access->store;
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
@@ -159,79 +163,94 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
     return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) && !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* The place has the access's first `bytes` now; uses up a promise. */
+/* The place has the part now, or none of it came; uses up a promise. */
 static void
-join(const struct ferryi_access *access, size_t bytes)
+join(const struct ferryi_access *access, size_t begin, size_t end)
 {
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
-    ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, access->begin, access->begin + bytes);
+    if (begin < end)
+        ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, begin, end);
+    else
+        ferryi_valid_map_unpromise(&store->map);
     ferryi_store_unlock(store);
 }
 
-/* What came before a cancel is there to stay, if there is room to say so; keeps the sentence. */
-static void
-keep_part(const struct ferryi_access *access, size_t bytes)
-{
-    char *text = ferryi_last_error_copy();
-    if (bytes > 0 && ferryi_store_promise(access->store, 1) == FERRY_OK)
-        join(access, bytes);
-    ferryi_fail(FERRY_ERROR_CANCELLED, "%s", text ? text : "cancelled");
-    free(text);
-}
+/* Bytes that crossed between the host's copy and a device, and whether any were brought at all. */
+struct brought {
+    size_t crossed;
+    bool any;
+};
 
-/* Bring what the range lacks, then let the place join. */
+/* Bring what the part lacks; `*out_end` is how far it is there, also after a cancel. */
 static ferry_status
-bring(struct ferryi_access *access)
+move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job, struct brought *brought, size_t *out_end)
 {
     ferryi_store *store = access->store;
-    struct ferryi_transfer_job job = job_of(access);
-    size_t crossed = 0;
-    bool brings = false;
-    job.options = access->options;
-    job.total = access->end - access->begin;
+    ferryi_places same = ferryi_store_sharers(store, access->place);
     ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
-    for (size_t at = access->begin; at < access->end;) {
+    *out_end = part.begin;
+    for (size_t at = part.begin; at < part.end;) {
         struct ferryi_move moves[MOVES_PER_STEP];
         bool lost;
         size_t next;
         ferryi_store_lock(store);
-        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, access->end, reachable, moves, MOVES_PER_STEP, &next, &lost);
+        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, part.end, same, reachable, moves, MOVES_PER_STEP, &next, &lost);
         ferryi_store_unlock(store);
         if (lost)
             return ferryi_access_fail_lost(access);
         for (size_t i = 0; i < count; i++) {
             /* Its bytes are those of the range, also where they need no move. */
-            job.done = moves[i].begin - access->begin;
-            ferry_status status = move_one(access, &moves[i], &job);
+            job->done = moves[i].begin - access->begin;
+            ferry_status status = move_one(access, &moves[i], job);
             if (status == FERRY_ERROR_CANCELLED)
-                keep_part(access, job.done);
+                *out_end = access->begin + job->done;
             if (status != FERRY_OK)
                 return note_loss_of_move(store, access->place, moves[i].source, status);
-            brings = brings || moves[i].source == FERRYI_ZERO || !ferryi_store_same_memory(store, access->place, moves[i].source);
-            crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
+            bool copies = moves[i].source == FERRYI_ZERO || !ferryi_store_same_memory(store, access->place, moves[i].source);
+            brought->any = brought->any || copies;
+            brought->crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;
     }
-    if (crossed > 0)
-        ferryi_store_crossed(store, crossed);
-    join(access, job.total);
-    return brings && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
+    *out_end = part.end;
+    return FERRY_OK;
+}
+
+/* Bring what the range lacks, and let the place join. What open writes of the same stream cover has its bytes from them. */
+static ferry_status
+bring(struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    struct ferryi_transfer_job job = job_of(access);
+    struct brought brought = {0};
+    job.options = access->options;
+    job.total = access->end - access->begin;
+    for (size_t at = access->begin; at < access->end;) {
+        ferryi_store_lock(store);
+        struct ferryi_range part = ferryi_claim_uncovered(store, access, at);
+        ferryi_store_unlock(store);
+        at = part.end;
+        if (part.begin == part.end)
+            continue;
+        ferry_status status = ferryi_store_promise(store, 1);
+        if (status != FERRY_OK)
+            return status;
+        size_t end;
+        status = move_part(access, part, &job, &brought, &end);
+        join(access, part.begin, end);
+        if (status != FERRY_OK)
+            return status;
+    }
+    if (brought.crossed > 0)
+        ferryi_store_crossed(store, brought.crossed);
+    return brought.any && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
 }
 
 ferry_status
 ferryi_access_bring_claimed(struct ferryi_access *access)
 {
-    ferry_status status = ferryi_store_promise(access->store, 1);
-    if (status != FERRY_OK)
-        return status;
-    status = bring(access);
-    if (status != FERRY_OK) {
-        ferryi_store_lock(access->store);
-        ferryi_valid_map_unpromise(&access->store->map);
-        ferryi_store_unlock(access->store);
-    }
-    return status;
+    return bring(access);
 }
 
 static bool
@@ -243,6 +262,7 @@ is_scrubbed(const struct ferryi_access *access)
 static ferry_status
 scrub(struct ferryi_access *access)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = access->store;
     if (!access->lane || ferryi_store_same_memory(store, access->place, 0)) {
         struct ferryi_transfer_job job = job_of(access);
@@ -262,11 +282,12 @@ scrub(struct ferryi_access *access)
 static ferry_status
 give_host_copy_up(struct ferryi_access *access)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = access->store;
     for (int place = 0; place <= store->context->place_count; place++) {
         char *text = ferryi_last_error_copy();
         if (ferryi_store_same_memory(store, place, 0))
-            ferryi_store_lose(store, place, 0, store->map.bytes, FERRY_ERROR_DEVICE_LOST, text ? text : "the device is lost");
+            ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST, text ? text : "the device is lost");
         free(text);
     }
     ferryi_store_lock(store);
@@ -275,14 +296,17 @@ give_host_copy_up(struct ferryi_access *access)
     return ferryi_store_order(store, 0, NULL, true);
 }
 
-/* `*out_promises` is how many commits are still promised. */
 static ferry_status
-prepare_one(struct ferryi_access *access, uint32_t *out_promises)
+prepare_one(struct ferryi_access *access)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
     if (access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
+    status = ferryi_claim_rely(access);
+    if (status != FERRY_OK)
+        return status;
 
     ferryi_store_lock(store);
     bool is_hit = ferryi_claim_is_hit(store, access);
@@ -296,10 +320,8 @@ prepare_one(struct ferryi_access *access, uint32_t *out_promises)
         status = ferryi_lane_check_capture(access->lane);
     if (status == FERRY_OK)
         status = ferryi_store_reserve(store, access->place);
-    if (status == FERRY_OK && access->access != FERRY_OVERWRITE) {
+    if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
         status = bring(access);
-        *out_promises -= status == FERRY_OK;
-    }
     if (status == FERRY_OK) {
         bool replaces = !access->lane && access->access == FERRY_OVERWRITE && ferryi_store_same_memory(store, access->place, 0);
         status = ferryi_store_order(store, access->place, access->lane, ferryi_claim_writes(access->access));
@@ -307,7 +329,7 @@ prepare_one(struct ferryi_access *access, uint32_t *out_promises)
             status = give_host_copy_up(access);
     }
     if (status == FERRY_OK)
-        access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
+        access->pointer = (char *)ferryi_claimed_copy(store, access->place)->pointer + access->begin;
     return status;
 }
 
@@ -329,25 +351,37 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
+/* All of the list is prepared, so that nothing of it can fail any more. */
+static void
+hold(struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    struct ferryi_claim *claim = &store->claims[access->slot];
+    if (access->user) {
+        ferryi_claim_commit_relied(access);
+        claim->state = FERRYI_CLAIM_HELD;
+    } else if (claim->state == FERRYI_CLAIM_MOVING) {
+        claim->state = FERRYI_CLAIM_CALL;
+    }
+    ferryi_store_unlock_waking(store);
+}
+
 ferry_status
 ferryi_access_prepare(struct ferryi_access *list, size_t count)
 {
     ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
-        uint32_t promises = ferryi_claim_commits(&list[i]);
-        status = prepare_one(&list[i], &promises);
-        if (status != FERRY_OK) {
-            for (size_t j = 0; j < count; j++)
-                ferryi_claim_drop(&list[j], j < i ? (list[j].access != FERRY_READ) : j == i ? promises : ferryi_claim_commits(&list[j]));
-            return status;
-        }
-        /* Keep one promise for the write to come; a hit used none. */
-        ferryi_store_lock(list[i].store);
-        ferryi_claim_unpromise(list[i].store, promises - (list[i].access != FERRY_READ));
-        list[i].store->claims[list[i].slot].state = list[i].user ? FERRYI_CLAIM_HELD : FERRYI_CLAIM_CALL;
-        ferryi_store_unlock_waking(list[i].store);
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        status = prepare_one(&list[i]);
+    if (status != FERRY_OK) {
+        for (size_t i = 0; i < count; i++)
+            ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+        return status;
     }
-    return scrub_all(list, count);
+    status = scrub_all(list, count);
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        hold(&list[i]);
+    return status;
 }
 
 ferry_status
@@ -359,12 +393,14 @@ ferryi_access_open(struct ferryi_access *list, size_t count)
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
-/* Stamp the use on the copy. May make driver calls on streams without a number; the claim still protects the range. */
-static ferry_status
-note_use(ferryi_store *store, int place, ferryi_lane *lane, uint64_t thread, uint32_t generation, bool writes)
+ferry_status
+ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_lane *lane)
 {
-    if (!lane || place == FERRYI_PLACE_NONE)
+    int place = claim->place;
+    if (!lane || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
+    uint64_t thread = lane == claim->lane ? claim->thread : ferryi_thread_id();
+    uint32_t generation = lane == claim->lane ? claim->generation : lane->generation;
     ferry_status status = FERRY_OK;
     ferryi_lane *on = lane;
     if (!ferryi_lane_is_numbered(lane)) {
@@ -378,7 +414,7 @@ note_use(ferryi_store *store, int place, ferryi_lane *lane, uint64_t thread, uin
     }
     if (!on)
         return status;
-    if (writes)
+    if (ferryi_claim_writes(claim->access))
         ferryi_store_note_write(store, place, on);
     else
         ferryi_store_note_read(store, place, on);
@@ -402,6 +438,27 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
+/* The other places that use the memory of the copy; none for a claim on bytes. */
+static ferryi_places
+other_sharers(const ferryi_store *store, int place)
+{
+    if (place == FERRYI_PLACE_NONE)
+        return 0;
+    ferryi_places known = (2u << store->context->place_count) - 1;
+    return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
+}
+
+/* Under the lock. Without room for the split more is forgotten than need be; a value that only the place has stays. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
+{
+    if (room)
+        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, begin, end);
+    else
+        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
+}
+
 static ferry_status
 close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, ferryi_lane *lane)
 {
@@ -415,19 +472,26 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
     if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
         how = FERRYI_CLOSE_ABANDON;
 
-    if (how != FERRYI_CLOSE_CANCEL && claim.access != FERRYI_ACCESS_DROP)
-        status = note_use(store, claim.place, lane, lane == claim.lane ? claim.thread : ferryi_thread_id(), lane == claim.lane ? claim.generation : lane ? lane->generation : 0,
-                          changes);
+    if (how != FERRYI_CLOSE_CANCEL)
+        status = ferryi_access_note_use(store, &claim, lane);
 
     /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was open have it from the stream. */
-    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_lane_seen && !access->is_body)
-        ferryi_bodies_overwritten(store, claim.begin, done_end);
+    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_lane_seen && !access->is_launch)
+        ferryi_bodies_overwritten(store, claim.place, claim.begin, done_end);
 
+    ferryi_places scribbled = changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
+    bool room = scribbled && ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
+    if (how == FERRYI_CLOSE_COMMIT)
+        ferryi_claim_commit_relied(access);
+    ferryi_claim_unpromise(store, access->relied);
+    access->relied = 0;
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL && done_end > claim.begin)
         ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin, done_end);
     else if (claim.access != FERRY_READ)
         ferryi_valid_map_unpromise(&store->map);
+    for (; scribbled; scribbled &= scribbled - 1)
+        forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED) {
         /* While the claim, which is nobody's scope by now, keeps the store. */
         ferryi_store_unlock(store);

@@ -12,6 +12,10 @@
  * ferryi_access_open() does the first two for several accesses: all or none. Ranges of one store in one list must not
  * overlap if one writes: merge them first.
  *
+ * An access may overlap an open write of its own stream. It relies on that write, which counts as soon as nothing can fail any more: for
+ * scopes of the user when the whole list is prepared, for a launch when it is closed with FERRYI_CLOSE_COMMIT. Until then the map
+ * does not say so, the bytes that the write covers are not moved, and an abandon of the write waits.
+ *
  * A launch: fill one ferryi_access per merged range with access, place and lane of the stream, `user` false; open; use `pointer`; queue the work on
  * the lane; close each with FERRYI_CLOSE_COMMIT, or FERRYI_CLOSE_CANCEL when the launch was refused.
  */
@@ -25,8 +29,10 @@ struct ferryi_access {
     uint8_t access;     /* ferry_access, or FERRYI_ACCESS_DROP */
     uint8_t place;      /* or FERRYI_PLACE_NONE: claim only, nothing is prepared */
     bool user;          /* a scope of the user: others fail with BUSY; else they wait */
+    bool to_end;        /* refused as OUT_OF_RANGE unless the store ends where it does */
     bool whole;         /* begin and end are set as it is claimed: all bytes that there are then, and one where there are none */
-    bool is_body;       /* of a launch that told bodies.h of its writes itself */
+    bool is_launch;     /* bodies.h follows what the kernel reads and writes */
+    bool derives;       /* the call copies or converts what it reads */
     bool writes_all;    /* the call itself writes every byte that it commits: there is nothing to scrub */
     ferryi_site site;   /* of a scope of the user's, in a checked run */
     ferryi_lane *lane;  /* NULL: the host's own use */
@@ -37,6 +43,7 @@ struct ferryi_access {
     void *pointer;      /* of byte `begin` in the copy */
     uint64_t id;
     uint32_t slot;
+    uint32_t relied;    /* open writes of the same stream that count as soon as this access does: so many promises of room in the map */
 };
 
 /*
@@ -60,8 +67,12 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
 /* The two halves, for calls that go on in another thread. After a failing prepare the claims are gone. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
-/* Between the two: another thread will go on, so that this one may count on the call's end as on any other's. */
-void ferryi_access_hand_over(const struct ferryi_access *access);
+/* Between the two: the call is queued for another thread, or this thread has taken it over. Whoever waits for memory must know whose call it is. */
+void ferryi_access_queue(const struct ferryi_access *access);
+void ferryi_access_take_over(const struct ferryi_access *access);
+
+/* Note the last use under an open claim of the caller's, on `lane`. May make driver calls on streams without a number. */
+ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_lane *lane);
 
 /* Close one. `lane` is where the last use was queued (usually the access's own; NULL for the host). */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_lane *lane);
@@ -69,17 +80,19 @@ ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close
 ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end, ferryi_lane *lane);
 
 /* The copy at `place` from byte `begin`, as the engine takes it. */
-struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
+FERRYI_REQUIRES(ferryi_claim_lock) struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
 /* Note a transfer of the engine, queued on `lane` until now, between copies of two stores (or of one). */
-void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane);
+FERRYI_REQUIRES(ferryi_claim_lock) void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane);
 /* Note the loss when a transfer that involves `place` failed with DEVICE_LOST; returns `status`. */
-ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
+FERRYI_REQUIRES(ferryi_claim_lock) ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Which devices a transfer between two places that failed with DEVICE_LOST has to do without: those that say so themselves, or the
  * first where neither does. Keeps the sentence. */
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
 /* Block until the calls that are under way on the store now, asynchronous ones too, have ended. Scopes are not waited for. */
-void ferryi_access_wait_calls(ferryi_store *store);
+ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
+/* Does a call of this thread, of any where it is 0, use ranges of the store? */
+bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
 /* The failure of reading bytes whose value was lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);
 

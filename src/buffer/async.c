@@ -91,6 +91,9 @@ static ferry_status
 run_copy_job(struct ferryi_async *async, ferryi_stamp *out_last)
 {
     struct ferryi_copy_call *call = &((struct copy_job *)async)->call;
+    ferryi_access_take_over(&call->main);
+    ferryi_access_take_over(&call->other);
+    ferryi_access_take_over(&call->rest);
     ferry_status status = call->run(call);
     *out_last = call->main.lane ? ferryi_lane_stamp(call->main.lane) : 0;
     return status;
@@ -133,6 +136,7 @@ start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
         return status;
     }
     job->call = *call;
+    job->async.event->is_hint = call->is_hint;
     job->async.job.way = way_of(call);
     job->call.cancelled = &job->async.event->cancelled;
     job->call.arrived = &job->async.event->arrived;
@@ -144,11 +148,9 @@ start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
         ferryi_async_drop(&job->async);
         return status;
     }
-    ferryi_access_hand_over(&job->call.main);
-    if (job->call.other.store)
-        ferryi_access_hand_over(&job->call.other);
-    if (job->call.rest.store)
-        ferryi_access_hand_over(&job->call.rest);
+    ferryi_access_queue(&job->call.main);
+    ferryi_access_queue(&job->call.other);
+    ferryi_access_queue(&job->call.rest);
     ferryi_async_start(&job->async, out);
     return FERRY_OK;
 }
@@ -234,38 +236,44 @@ run_prefetch(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL) : status;
 }
 
-ferry_status
-ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
+static ferry_status
+prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_lane *lane)
 {
-    return ferry_buffer_prefetch_range(buffer, 0, FERRY_REST, place, stream);
+    if (buffer->store->memory == FERRY_MEMORY_MANAGED) {
+        ferry_status status = ferryi_managed_prefetch(buffer->store, range, place, lane);
+        if (status != FERRY_OK)
+            return status;
+    }
+    struct ferryi_copy_call call = {.run = run_prefetch, .is_hint = true};
+    call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
+                                       .place = (uint8_t)place, .reason = "prefetch",
+                                       .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
+    return start(buffer->store->context, &call, 0, NULL); /* nobody follows it */
 }
 
 ferry_status
 ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *stream)
 {
-    struct ferryi_range range;
-    ferryi_lane *lane = NULL;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
-    if (status == FERRY_OK)
-        status = ferryi_context_check_place(buffer->store->context, place, "prefetch");
-    if (status != FERRY_OK)
-        return status;
-    ferry_context *context = buffer->store->context;
-    if (!stream)
-        stream = context->defaults[place ? place : 1];
-    status = ferryi_context_lane(context, stream, "prefetch", &lane);
-    if (status == FERRY_OK && place != 0 && lane->place != place)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "prefetch to place %d on a stream of place %d", place, lane->place);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    if (buffer->store->memory == FERRY_MEMORY_MANAGED) {
-        status = ferryi_managed_prefetch(buffer->store, range, place, lane);
-        if (status != FERRY_OK)
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        ferryi_lane *lane = NULL;
+        status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
+        if (status == FERRY_OK)
+            status = ferryi_context_check_place(buffer->store->context, place, "prefetch");
+        if (status == FERRY_OK)
+            status = ferryi_context_lane(buffer->store->context, stream ? stream : buffer->store->context->defaults[place ? place : 1], "prefetch", &lane);
+        if (status == FERRY_OK && place != 0 && lane->place != place)
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "prefetch to place %d on a stream of place %d", place, lane->place);
+        if (status != FERRY_OK || range.begin == range.end)
             return status;
-    }
-    struct ferryi_copy_call call = {.run = run_prefetch};
-    call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                       .place = (uint8_t)place, .reason = "prefetch",
-                                       .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
-    return start(context, &call, 0, NULL); /* nobody follows it */
+        status = prefetch(buffer, range, place, lane);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
+}
+
+ferry_status
+ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
+{
+    return ferry_buffer_prefetch_range(buffer, 0, FERRY_REST, place, stream);
 }

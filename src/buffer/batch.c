@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/copy.h"
 #include "src/buffer/plan.h"
@@ -14,6 +15,7 @@ struct ferry_batch {
     struct ferryi_plan_copy *copies;
     size_t count, room;
     bool gone; /* destroyed: a checked run keeps it */
+    bool submitting; /* a callback of that must leave the list alone */
 };
 
 static ferry_status
@@ -23,7 +25,10 @@ check(const ferry_batch *batch, const char *what)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the batch is NULL", what);
     if (batch->gone)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the batch was destroyed", what);
-    return ferryi_context_check_open(batch->context, what);
+    ferry_status status = ferryi_context_check_open(batch->context, what);
+    if (status == FERRY_OK && batch->submitting)
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the batch is being submitted", what);
+    return status;
 }
 
 ferry_status
@@ -44,6 +49,12 @@ ferry_batch_create(ferry_context *context, ferry_batch **out)
 }
 
 static ferry_status
+fail_resized(const ferryi_store *store, const char *what)
+{
+    return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: buffer \"%s\" was resized meanwhile", what, ferryi_store_name(store));
+}
+
+static ferry_status
 add(ferry_batch *batch, const struct ferryi_plan_copy *copy, const char *what)
 {
     const ferryi_store *stores[2] = {copy->target_store, copy->source_store};
@@ -61,10 +72,13 @@ add(ferry_batch *batch, const struct ferryi_plan_copy *copy, const char *what)
         batch->copies = grown;
         batch->room = room;
     }
-    if (copy->target_store)
-        ferryi_store_retain(copy->target_store);
-    if (copy->source_store)
-        ferryi_store_retain(copy->source_store);
+    if (copy->target_store && !ferryi_store_retain(copy->target_store, copy->target + copy->bytes))
+        return fail_resized(copy->target_store, what);
+    if (copy->source_store && !ferryi_store_retain(copy->source_store, copy->source + copy->bytes)) {
+        if (copy->target_store)
+            ferryi_store_release(copy->target_store);
+        return fail_resized(copy->source_store, what);
+    }
     batch->copies[batch->count++] = *copy;
     return FERRY_OK;
 }
@@ -124,7 +138,12 @@ ferry_batch_submit_with(ferry_batch *batch, const ferry_transfer_options *option
 {
     const struct ferryi_plan_options plan = {.reason = "batch", .place = -1, .transfer = options};
     ferry_status status = check(batch, "submit a batch");
-    return status == FERRY_OK && batch->count > 0 ? ferryi_plan_do(batch->context, batch->copies, batch->count, &plan) : status;
+    if (status != FERRY_OK || batch->count == 0)
+        return status;
+    batch->submitting = true;
+    status = ferryi_plan_do(batch->context, batch->copies, batch->count, &plan);
+    batch->submitting = false;
+    return status;
 }
 
 ferry_status
@@ -147,16 +166,30 @@ ferry_batch_submit_async(ferry_batch *batch, ferry_stream *stream, ferry_event *
     return ferryi_plan_start(batch->context, batch->copies, batch->count, &options, out);
 }
 
-void
-ferry_batch_clear(ferry_batch *batch)
+/* Inside a callback: of a batch that is being submitted, or where buffers must not end. */
+static bool
+must_stay(const ferry_batch *batch, const char *what)
 {
-    while (batch && batch->count > 0) {
+    return ferryi_callback_refuses_end(&batch->context->log, batch->submitting ? FERRYI_CALLBACK_FREE : FERRYI_CALLBACK_ASK, what);
+}
+
+static void
+clear(ferry_batch *batch)
+{
+    while (batch->count > 0) {
         struct ferryi_plan_copy *copy = &batch->copies[--batch->count];
         if (copy->target_store)
             ferryi_store_release(copy->target_store);
         if (copy->source_store)
             ferryi_store_release(copy->source_store);
     }
+}
+
+void
+ferry_batch_clear(ferry_batch *batch)
+{
+    if (batch && !must_stay(batch, "clear a batch"))
+        clear(batch);
 }
 
 static void
@@ -173,12 +206,14 @@ ferry_batch_destroy(ferry_batch **batch)
     if (!batch || !*batch)
         return;
     ferry_batch *gone = *batch;
+    if (must_stay(gone, "destroy a batch"))
+        return;
     *batch = NULL;
     if (gone->gone) {
         ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy a batch: it was destroyed before");
         return;
     }
-    ferry_batch_clear(gone);
+    clear(gone);
     free(gone->copies);
     gone->copies = NULL;
     gone->room = 0;

@@ -3,49 +3,78 @@
 #define FERRYI_BODIES_H
 
 /*
- * Host bodies of kernels that are still to run on a store. A body may fail after its launch was accepted and what it writes
- * committed, so nothing may be derived from such bytes before it is known how they came out: whoever must move bytes of the
- * store waits for its bodies first. Launches on the same place do not wait; a body whose input was lost fails in its turn.
+ * Host functions of kernels that are still to run on a store.
  *
- * Of each body that writes, the link lists the ranges that are still its own: what others overwrite since leaves the list as it is
- * committed. A failure loses what is left there, so nothing that is newer; and who launches a body that reads such a range
- * learns of the other, and asks it how it came out when its own turn comes, whatever the map says by then.
+ * A launch commits what it writes when the device accepts it, but its host function may fail later. A failure marks as lost what
+ * the launch wrote, as a lost device does. Three rules keep that sound:
  *
- * While bodies are pending the store's word says so, and scopes on it take the slow way.
+ * - Whoever must move bytes of the store first waits until every pending launch that writes the store has ended.
+ * - The link keeps a log of the writes at the places of the pending launches, in the order in which they were committed. It begins
+ *   with the oldest launch that has not ended. A launch takes one entry for each range, whatever was queued before it.
+ * - A launch that fails follows the log from its own entry to the end. A later launch that reads what is left of the range is
+ *   poisoned: its host function is not called, and it fails in the same way. What a later write replaced is taken out. The rest is lost.
  *
- * The link outlives the store: a body that ends later finds it cut. Its mutex keeps the store alive while it is used, and is
- * taken before the store's lock.
+ * A write at another place needs no entry: the failure loses only the copy at the launch's place. A resize needs none either: the
+ * lost range is cut to the length of the store, and bytes that came after a cut have no copy to lose.
+ * A write of a scope that was still open when a later scope of its stream relied on it has no entry, and is lost with the bytes below it.
+ * A failure takes time in proportion to the entries after its own, up to the first ones that replace all of its range.
+ *
+ * While launches that write are pending, the store's word says so, and scopes on it take the slow path.
+ *
+ * The link outlives the store. Its mutex keeps the store alive while it is used, and is locked before the store's lock.
  */
 
-#include "src/buffer/store.h"
+#include "src/buffer/access.h"
+
+struct ferryi_body_entry;
+
+FERRYI_MUTEX_CLASS(ferryi_bodies_mutex);
 
 struct ferryi_bodies {
-    atomic_int references;     /* the store's, and one for each body */
-    _Atomic uint32_t pending;  /* bodies that write and have not ended */
-    _Atomic uint64_t lanes;    /* that such bodies were ever queued on */
-    ferryi_mutex mutex;
-    ferryi_store *store;       /* NULL once it is gone */
-    struct ferryi_body_write *writes; /* of bodies that have not ended; under the mutex */
+    atomic_int references;    /* the store's, and one for each use by a launch */
+    _Atomic uint32_t pending; /* entries of launches that write and have not ended */
+    _Atomic uint64_t lanes;   /* that such launches were ever queued on */
+    struct ferryi_bodies_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_bodies_mutex) struct {
+        ferryi_store *store;       /* NULL after the store is freed */
+        ferryi_places places;      /* where launches of the log write */
+        struct ferryi_body_entry *log;
+        size_t first, count, room; /* entries from log[first] on, and how many fit in all */
+        uint64_t first_number;     /* number of the first entry; they are numbered in order */
+        uint32_t failing;          /* entries of launches that failed and have not ended */
+        ferry_status status;       /* of the newest failure */
+        char *text;                /* its message; NULL: there was no memory for it */
+    };
 };
 
-/* A range that a body writes. */
-struct ferryi_body_write {
-    struct ferryi_body_write *next;
-    size_t begin, end;
-    void *body;    /* who */
-    bool is_piece; /* split off, and allocated here; else the body's own memory */
+/* One range that a launch uses. */
+struct ferryi_body_use {
+    struct ferryi_bodies *bodies;
+    uint64_t number; /* of its entry; 0: none */
+    bool is_write;
 };
 
-/* The store's link, made at the first call, with a reference for the caller; a body that writes is pending from now on. */
-ferry_status ferryi_bodies_add(ferryi_store *store, bool writes, struct ferryi_bodies **out);
-/* The body that writes was queued on the lane, and its use is noted. */
-void ferryi_bodies_queued(struct ferryi_bodies *bodies, const ferryi_lane *lane);
-/* One body less, and the caller's reference. */
-void ferryi_bodies_remove(struct ferryi_bodies *bodies, bool writes);
+/*
+ * Note the use of a launch, whose claim is open. Makes the store's link at the first call. A write is pending from now on.
+ * Fails when bytes that the launch reads are lost, and without memory. ferryi_bodies_end() ends the use, also after a failure.
+ */
+ferry_status ferryi_bodies_begin(const struct ferryi_access *access, struct ferryi_body_use *out);
+/* The launch was accepted: what it writes replaces what was there before. Called just before the map is changed. */
+void ferryi_bodies_commit(const struct ferryi_body_use *use);
+/* The use was queued on the lane, and is noted in the copy. */
+void ferryi_bodies_queued(const struct ferryi_body_use *use, const ferryi_lane *lane);
+/* The launch's turn has come. Returns the failure that took what it reads, with its message in `text`. */
+ferry_status ferryi_bodies_input(const struct ferryi_body_use *use, char *text, size_t text_bytes);
+/* The launch failed; called before work that is queued behind it runs. */
+void ferryi_bodies_fail(const struct ferryi_body_use *use, ferry_status status, const char *text);
+/* The launch has ended, and its write was committed or withdrawn. After a failure what is left of the write is lost. Gives the use back. */
+void ferryi_bodies_end(struct ferryi_body_use *use);
+/* The range is being overwritten at the place by something that is no host function. Without the store's lock, before the map is changed. */
+void ferryi_bodies_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
 /* The store is being freed. */
 void ferryi_bodies_cut(ferryi_store *store);
 
-/* Block until no body that writes is pending that was queued before this call. Without locks; the caller's claims keep new ones off its range. */
+/* Block until every launch that writes the store and was queued before this call has ended. Without locks; the caller's claims keep new ones off its range. */
 void ferryi_bodies_wait(ferryi_store *store);
 static inline bool
 ferryi_bodies_are_pending(const ferryi_store *store)
@@ -54,18 +83,5 @@ ferryi_bodies_are_pending(const ferryi_store *store)
     struct ferryi_bodies *bodies = extra ? atomic_load_explicit(&extra->bodies, memory_order_acquire) : NULL;
     return bodies && atomic_load_explicit(&bodies->pending, memory_order_acquire) > 0;
 }
-
-/* -- what bodies write and read -------------------------------------------------------------------- */
-
-/* List what the body writes, with range and body set. Settle takes it off again. */
-void ferryi_bodies_expect(struct ferryi_bodies *bodies, struct ferryi_body_write *write);
-/* The range is being overwritten by the body, which is about to be committed: older ones have nothing to lose there any more. */
-void ferryi_bodies_take_over(struct ferryi_bodies *bodies, const void *body, size_t begin, size_t end);
-/* The same for a write that is no body's. Without the store's lock, before the map says so. */
-void ferryi_bodies_overwritten(ferryi_store *store, size_t begin, size_t end);
-/* Each body that is still to write some of the range, one by one and perhaps more than once; `visit` runs under the mutex. Fails when bytes are lost. */
-ferry_status ferryi_bodies_inputs(struct ferryi_bodies *bodies, size_t begin, size_t end, void (*visit)(void *body, void *user), void *user);
-/* The body has ended, at this place. Unless `status` is FERRY_OK, what is still its own is lost. */
-void ferryi_bodies_settle(struct ferryi_bodies *bodies, const void *body, int place, ferry_status status, const char *text);
 
 #endif

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/base/guarded.h"
+#include "src/buffer/claim.h"
 
 #define MAX_ALIGN ((size_t)2 << 20)
 
@@ -20,8 +22,9 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
     if (buffer->identity == FERRYI_BUFFER_GONE)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what, ferryi_store_name(buffer->store));
     if (element && element->identity != buffer->identity)
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s", what, ferryi_store_name(buffer->store),
-                           buffer->element->name, element->name ? element->name : "an unnamed element");
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s%s", what, ferryi_store_name(buffer->store),
+                           buffer->element->name, element->name ? element->name : "an unnamed element",
+                           ferryi_element_namesake(buffer->element, element));
     if (count == FERRY_REST)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: offset %zu is past the end of buffer \"%s\" with %zu elements", what, offset,
                            ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
@@ -33,13 +36,13 @@ ferry_status
 ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what,
                     struct ferryi_range *out)
 {
-    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE || (element && element->identity != buffer->identity) || !ferryi_buffer_range_fits(buffer, offset, count))
+    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE || (element && element->identity != buffer->identity) ||
+        !ferryi_buffer_range(buffer, offset, count, out))
         return ferryi_buffer_refuse(buffer, element, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
                            ferryi_store_name(buffer->store), ferryi_context_why_closed(buffer->store->context));
-    *out = ferryi_buffer_range(buffer, offset, count);
-    return FERRY_OK;
+    return ferryi_callback_check(what);
 }
 
 ferry_status
@@ -62,11 +65,14 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_MANAGED || options->memory == FERRY_MEMORY_DEVICE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer: memory kind %d is not one for buffers", (int)options->memory);
     if (options->memory == FERRY_MEMORY_MANAGED) {
-        bool managed = false;
-        for (int place = 1; place <= context->place_count; place++)
-            managed = managed || (context->devices[place]->capabilities & FERRY_CAN_MANAGE);
-        if (!managed)
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "create a managed buffer: no device of the context has managed memory");
+        uint64_t any = 0, every = ~(uint64_t)0; /* coherent devices use the host's memory, whatever it is */
+        for (int place = 1; place <= context->place_count; place++) {
+            uint64_t can = context->devices[place]->capabilities;
+            any |= can;
+            every &= can & FERRYI_DEVICE_COHERENT ? ~(uint64_t)0 : can;
+        }
+        if (!(any & every & FERRY_CAN_MANAGE))
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "create a managed buffer: not every device of the context has managed memory that the host may use at any time");
     }
     return FERRY_OK;
 }
@@ -140,8 +146,9 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (!options)
         options = &defaults;
     ferryi_store *store;
+    /* Views may read it as larger elements as far as its address and that of every copy elsewhere allow, which are aligned as all copies are. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
-    ferry_buffer_options named = {.name = options->name, .align = lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN};
+    ferry_buffer_options named = {.name = options->name, .align = lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN};
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
@@ -150,6 +157,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         ferryi_store_release(store);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
     }
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     copy->pointer = memory;
     copy->written = written;
@@ -161,7 +169,6 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         extra->on_release_user = options->user;
     }
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
-    /* Views may read it as larger elements as far as its address allows. */
     *out = ferryi_store_open(store, interned, count);
     return FERRY_OK;
 }
@@ -206,7 +213,8 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
     return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, lane->place, options, written, out) : status;
 }
 
-/* Whether this handle is all that keeps the wrap; the store's lock is held. */
+/* Whether this handle is all that keeps the wrap. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
 {
@@ -217,8 +225,9 @@ is_only_user(const ferry_buffer *buffer)
 static ferry_status
 bring_back(ferryi_store *store, ferryi_lane *lane)
 {
+    ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
     int place = store->borrowed_place;
-    struct ferryi_range whole = {0, store->map.bytes};
+    struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
     if (!store->read_only && whole.end > 0)
         status = ferryi_buffer_bring(store, whole, place, "unwrap", NULL);
@@ -242,7 +251,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory", ferryi_store_name(store));
 
     /* Queued calls, of which prefetches have no event to wait for, come to their end first; and other threads' write-backs. */
-    ferryi_access_wait_calls(store);
+    status = ferryi_access_wait_calls(store, "unwrap a buffer");
+    if (status != FERRY_OK)
+        return status;
     ferryi_store_lock(store);
     bool only = is_only_user(*buffer);
     bool scopes = ferryi_store_scopes(store) > 0;
@@ -274,15 +285,17 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 
 /* -- views ----------------------------------------------------------------------------------------- */
 
+/* The caller has retained the store for it. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, ferry_buffer **out)
 {
     ferry_buffer *view = calloc(1, sizeof(*view));
-    if (!view)
+    if (!view) {
+        ferryi_store_release(store);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "view buffer \"%s\": no memory for %zu bytes", ferryi_store_name(store), sizeof(*view));
+    }
     *view = (ferry_buffer){.identity = interned->identity, .offset = offset, .count = count, .store = store, .element = interned,
                            .element_bytes = (uint32_t)interned->bytes, .references = 1};
-    ferryi_store_retain(store);
     *out = view;
     return FERRY_OK;
 }
@@ -293,22 +306,20 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
     struct ferryi_range range = {0, 0};
     if (!out || !element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
-    ferry_status status = ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
-    if (status != FERRY_OK)
-        return status;
+    do {
+        ferry_status status = ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
+        if (status != FERRY_OK)
+            return status;
+    } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
     return view_new(base->store, base->element, range.begin, (range.end - range.begin) / base->element_bytes, out);
 }
 
-ferry_status
-ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
+/* The bytes of `count` elements of another kind, with its length at this moment; FERRY_REST means as many as fit. */
+static ferry_status
+find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes, size_t count, struct ferryi_range *out)
 {
-    if (!out || !element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer as another element: element or out is NULL");
     struct ferryi_range whole;
-    const ferry_element *interned;
     ferry_status status = ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole);
-    if (status == FERRY_OK)
-        status = ferryi_element_intern(element, &interned);
     if (status != FERRY_OK)
         return status;
     size_t room = whole.end - whole.begin, bytes;
@@ -331,7 +342,27 @@ ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t of
     if (interned->align > ferryi_store_align(base->store))
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
                            ferryi_store_name(base->store), interned->name, ferryi_store_align(base->store), interned->align);
-    return view_new(base->store, interned, whole.begin + offset_bytes, count, out);
+    out->begin = whole.begin + offset_bytes;
+    out->end = out->begin + bytes;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
+{
+    struct ferryi_range range = {0, 0};
+    const ferry_element *interned;
+    if (!out || !element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer as another element: element or out is NULL");
+    ferry_status status = ferryi_element_intern(element, &interned);
+    if (status != FERRY_OK)
+        return status;
+    do {
+        status = find_reinterpreted(base, interned, offset_bytes, count, &range);
+        if (status != FERRY_OK)
+            return status;
+    } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
+    return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes, out);
 }
 
 ferry_status
@@ -361,22 +392,47 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
+/* Inside a callback: the call that runs it may still use the handle, and nothing waits for the end of a wrap's last use. */
+static bool
+may_end_now(const ferry_buffer *buffer)
+{
+    ferryi_store *store = buffer->store;
+    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK || ferryi_callback_lends(buffer) || ferryi_callback_thread.store == store)
+        return false;
+    bool waits = store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_callback_may_wait();
+    return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
+}
+
+FERRYI_COLD static void
+refuse_end(const ferry_buffer *buffer)
+{
+    const char *name = ferryi_store_name(buffer->store);
+    (void)ferryi_fail(FERRY_ERROR_INVALID_STATE, "destroy buffer \"%s\": the callback %s may not end its last handle, see <ferry/status.h>", name,
+                      ferryi_callback_thread.innermost->name);
+    ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+}
+
 void
 ferry_buffer_destroy(ferry_buffer **buffer)
 {
     if (!buffer || !*buffer)
         return;
     ferry_buffer *gone = *buffer;
-    *buffer = NULL;
     ferryi_store *store = gone->store;
     int owners = atomic_fetch_sub(&gone->references, 1);
+    if (owners == 1 && ferryi_callback_thread.innermost && !may_end_now(gone)) {
+        atomic_fetch_add(&gone->references, 1);
+        refuse_end(gone);
+        return;
+    }
+    *buffer = NULL;
     if (owners <= 0)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": it was destroyed before", ferryi_store_name(store));
     if (owners != 1)
         return;
     /* What is left of it is done before the caller may free the wrapped memory. */
     if (store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_store_is_dead(store))
-        ferryi_access_wait_calls(store);
+        (void)ferryi_access_wait_calls(store, "destroy a buffer");
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;

@@ -26,29 +26,32 @@ ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, co
 static inline size_t
 ferryi_buffer_count(const ferry_buffer *buffer)
 {
-    return atomic_load_explicit(&buffer->count, memory_order_relaxed);
+    size_t count = atomic_load_explicit(&buffer->count, memory_order_relaxed);
+    FERRYI_INTERLEAVE();
+    return count;
 }
 
+/* The bytes of a range of the handle, from one look at its count; false when the handle does not have them. */
 static inline bool
-ferryi_buffer_range_fits(const ferry_buffer *buffer, size_t offset, size_t count)
+ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_range *out)
 {
     size_t all = ferryi_buffer_count(buffer);
-    return offset <= all && (count == FERRY_REST || count <= all - offset);
+    if (offset > all || (count != FERRY_REST && count > all - offset))
+        return false;
+    size_t elements = count == FERRY_REST ? all - offset : count;
+    out->begin = buffer->offset + offset * buffer->element_bytes;
+    out->end = out->begin + elements * buffer->element_bytes;
+    return true;
 }
 
-static inline struct ferryi_range
-ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count)
+/* A call for the rest of a buffer starts over when a resize moved the end before the call had claimed its range. */
+static inline bool
+ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
-    size_t elements = count;
-    if (count == FERRY_REST) {
-        size_t all = ferryi_buffer_count(buffer);
-        elements = all > offset ? all - offset : 0;
-    }
-    size_t begin = buffer->offset + offset * buffer->element_bytes;
-    return (struct ferryi_range){begin, begin + elements * buffer->element_bytes};
+    return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Walk over the map of a range: which places have which bytes. Under no lock; a snapshot. */
+/* Walk over the map of a range, as far as the store reaches: which places have which bytes. Without the lock; a snapshot. */
 struct ferryi_validity {
     bool written;        /* some byte has a value */
     bool host_only;      /* some written byte is at the host and at no device */
@@ -62,10 +65,10 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /*
- * Under the lock: all but the element and the count. `*out_host` is host memory that may be page-locked by other means, which the engine's pins know;
+ * All but the element and the count. `*out_host` is host memory that may be page-locked by other means, which the engine's pins know;
  * NULL: there is nothing to ask.
  */
-void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host);
 /* The line of ferry_buffer_describe(). */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text, size_t bytes, size_t *length);
 /* snprintf() onto the end of `text`, counting what it would have taken. */
@@ -74,6 +77,10 @@ void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *fo
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
 ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
                                  const ferry_transfer_options *options);
+/* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to the place `to`. */
+ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason);
+/* Do some bytes of the range have their value at these places and nowhere else? */
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, ferryi_places places);
 
 /* -- streams and events (stream.c, event.c) -------------------------------------------------------- */
 
@@ -81,17 +88,20 @@ ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry
 /* The context ends: every stream goes, whoever holds it. */
 void ferryi_streams_close(ferry_context *context);
 
+FERRYI_MUTEX_CLASS(ferryi_event_mutex);
+
 struct ferry_event {
     atomic_int references; /* the user's, and the job's while it runs */
     ferry_context *context; /* counted */
-    ferryi_mutex mutex;
+    struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
-    bool done;             /* the job has ended; points are done by their stamp */
+    FERRYI_GUARDED_BY(ferryi_event_mutex) bool done; /* the job has ended; points are done by their stamp */
     atomic_bool cancelled;
     atomic_size_t arrived; /* of `bytes`, which the job brings */
     size_t bytes;
     atomic_bool heard;     /* its failure was told to a caller */
+    bool is_hint;          /* want of memory is no failure worth more than a note */
     ferry_status status;
     char *text;            /* why it failed */
     ferryi_stamp stamp;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/bodies.h"
 
 /* Who may use which range now: conflicts, and the table of open claims. */
@@ -68,6 +69,23 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
     return spans_meet(scattered ? claim->pieces : &one_claim, access->pieces ? access->pieces : &one_access);
 }
 
+/* Would the value that a write still has to replace be nowhere else than in the memory that is written, once the place gives up its copy? */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write, const struct ferryi_access *drop)
+{
+    ferryi_places going = FERRYI_PLACE_BIT(drop->place), unstable = ferryi_store_sharers(store, write->place);
+    size_t end = ferryi_min_size(ferryi_min_size(write->end, drop->end), store->map.bytes);
+    for (size_t at = ferryi_max_size(write->begin, drop->begin); at < end;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if (ferryi_places_written(segment.places) && (segment.places & going) && !(segment.places & ~going & ~unstable))
+            return true;
+        at = segment.end;
+    }
+    return false;
+}
+
+FERRYI_REQUIRES(ferryi_store_spin)
 static enum ferryi_conflict
 conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_access *access, bool is_hit)
 {
@@ -76,10 +94,11 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struc
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Giving a copy up disturbs nobody who holds another place's pointer. */
+    /* Giving a copy up disturbs nobody who holds another place's pointer; but a write that is abandoned needs the old value. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
-        bool theirs = claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, access->place);
-        return theirs ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
+        bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
+        bool needed = ferryi_claim_writes(claim->access) && takes_last_old_value(store, claim, access);
+        return theirs || needed ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
     }
     if (meeting == READERS) {
         /* Somebody is moving the same bytes to the same copy: let one transfer serve both. */
@@ -111,6 +130,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
 }
 
 /* Take a slot; false when the table is full. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
 {
@@ -151,29 +171,82 @@ grow_claims(ferryi_store *store, uint32_t seen_capacity)
     return FERRY_OK;
 }
 
-/* A write that is relied on by a later scope of its own stream counts from now on: the stream has it queued before. */
-static ferry_status
-commit_same_stream(ferryi_store *store, const struct ferryi_access *access)
+/* -- writes that later work of the same stream relies on ------------------------------------------- */
+
+static bool
+is_relied_on(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+    return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) && !claim->same_lane_seen &&
+           claim->begin < access->end && access->begin < claim->end && same_stream(claim, access);
+}
+
+ferry_status
+ferryi_claim_rely(struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    if (!access->lane)
+        return FERRY_OK;
+    ferryi_store_lock(store);
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        access->relied += is_relied_on(&store->claims[slot], access);
+    if (access->relied > 0)
+        store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
+    ferryi_store_unlock(store);
+    ferry_status status = ferryi_store_promise(store, access->relied);
+    if (status != FERRY_OK)
+        access->relied = 0;
+    return status;
+}
+
+void
+ferryi_claim_commit_relied(struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    for (uint32_t slot = 0; access->relied > 0 && slot < store->claim_high; slot++) {
         struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_HELD || !ferryi_claim_writes(claim->access) || claim->same_lane_seen ||
-            claim->begin >= access->end || access->begin >= claim->end || !same_stream(claim, access))
+        if (!is_relied_on(claim, access))
             continue;
-        struct ferryi_map_supply none = {0};
-        if (!ferryi_valid_map_promise(&store->map, &none)) {
-            ferryi_store_unlock(store);
-            ferry_status status = ferryi_store_promise(store, 1);
-            ferryi_store_lock(store);
-            if (status == FERRY_OK)
-                ferryi_valid_map_unpromise(&store->map);
-            return status == FERRY_OK ? FERRY_ERROR_BUSY : status;
-        }
         ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
         claim->same_lane_seen = true;
+        access->relied--;
     }
-    return FERRY_OK;
+    ferryi_claim_unpromise(store, access->relied);
+    access->relied = 0;
 }
+
+struct ferryi_range
+ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *access, size_t at)
+{
+    struct ferryi_range part = {at, access->end};
+    uint32_t slot = 0;
+    while (access->lane && part.begin < part.end && slot < store->claim_high) {
+        const struct ferryi_claim *claim = &store->claims[slot++];
+        if (!is_relied_on(claim, access) || claim->end <= part.begin)
+            continue;
+        if (claim->begin > part.begin) {
+            part.end = ferryi_min_size(part.end, claim->begin);
+            continue;
+        }
+        /* What was looked at before may cover the new begin, or end the part. */
+        part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
+        slot = 0;
+    }
+    return part;
+}
+
+const struct ferryi_claim *
+ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_RELYING && claim->lane == write->lane && (!claim->lane->by_thread || claim->thread == write->thread) &&
+            claim->begin < write->end && write->begin < claim->end)
+            return claim;
+    }
+    return NULL;
+}
+
+/* -- taking and dropping --------------------------------------------------------------------------- */
 
 void
 ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes)
@@ -187,6 +260,7 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
     }
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static ferry_status
 fail_busy(const struct ferryi_access *access)
 {
@@ -199,7 +273,7 @@ fail_busy(const struct ferryi_access *access)
 uint32_t
 ferryi_claim_commits(const struct ferryi_access *access)
 {
-    return access->access == FERRY_UPDATE ? 2 : 1;
+    return ferryi_claim_writes(access->access) ? 1 : 0;
 }
 
 /* One try; `*out_again` when something had to be waited for or made first. */
@@ -216,7 +290,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
         access->begin = 0;
         access->end = ferryi_max_size(store->map.bytes, 1);
     }
-    bool fits = access->whole || access->end <= store->map.bytes;
+    bool fits = access->whole || (access->to_end ? access->end == store->map.bytes : access->end <= store->map.bytes);
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     if (!fits && !ferryi_store_is_dead(store)) {
@@ -230,19 +304,17 @@ try_claim(struct ferryi_access *access, bool *out_again)
                              ferryi_store_name(store));
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
+    } else if (conflict == FERRYI_CONFLICT_WAIT && !ferryi_callback_may_wait()) {
+        status = ferryi_callback_refuse_wait(access->reason);
     } else if (conflict == FERRYI_CONFLICT_WAIT) {
         ferryi_store_unlock_and_park(store, 0);
         *out_again = true;
         return FERRY_OK;
     } else {
-        status = access->lane ? commit_same_stream(store, access) : FERRY_OK;
-        *out_again = status == FERRY_ERROR_BUSY;
-        if (*out_again)
-            status = FERRY_OK;
-        else if (status == FERRY_OK && !add_claim(store, access)) {
+        *out_again = !add_claim(store, access);
+        if (*out_again) {
             uint32_t capacity = store->claim_capacity;
             ferryi_store_unlock(store);
-            *out_again = true;
             return grow_claims(store, capacity);
         }
     }
@@ -250,7 +322,8 @@ try_claim(struct ferryi_access *access, bool *out_again)
     return status;
 }
 
-/* Whether a call that was there before claim number `until` still is; under the lock. */
+/* Whether a call that was there before claim number `until` still is. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 has_call_before(const ferryi_store *store, uint64_t until)
 {
@@ -262,26 +335,57 @@ has_call_before(const ferryi_store *store, uint64_t until)
     return false;
 }
 
-void
-ferryi_access_wait_calls(ferryi_store *store)
+ferry_status
+ferryi_access_wait_calls(ferryi_store *store, const char *what)
 {
     ferryi_store_lock(store);
     uint64_t until = store->next_id;
     while (has_call_before(store, until)) {
+        if (!ferryi_callback_may_wait()) {
+            ferryi_store_unlock(store);
+            return ferryi_callback_refuse_wait(what);
+        }
         ferryi_store_unlock_and_park(store, 0);
         ferryi_store_lock(store);
     }
     ferryi_store_unlock(store);
+    return FERRY_OK;
+}
+
+bool
+ferryi_access_has_call(ferryi_store *store, uint64_t thread)
+{
+    bool has = false;
+    ferryi_store_lock(store);
+    for (uint32_t slot = 0; slot < store->claim_high && !has; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        has = claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && (!thread || claim->thread == thread);
+    }
+    ferryi_store_unlock(store);
+    return has;
+}
+
+static void
+set_thread(const struct ferryi_access *access, uint64_t thread)
+{
+    /* On a per-thread stream the thread says which stream it is. */
+    if (!access->store || (access->lane && access->lane->by_thread))
+        return;
+    ferryi_store_lock(access->store);
+    access->store->claims[access->slot].thread = thread;
+    ferryi_store_unlock(access->store);
 }
 
 void
-ferryi_access_hand_over(const struct ferryi_access *access)
+ferryi_access_queue(const struct ferryi_access *access)
 {
-    if (access->lane && access->lane->by_thread)
-        return;
-    ferryi_store_lock(access->store);
-    access->store->claims[access->slot].thread = 0;
-    ferryi_store_unlock(access->store);
+    set_thread(access, FERRYI_THREAD_QUEUED);
+}
+
+void
+ferryi_access_take_over(const struct ferryi_access *access)
+{
+    set_thread(access, ferryi_thread_id());
 }
 
 void
@@ -289,7 +393,8 @@ ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
 {
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
-    ferryi_claim_unpromise(store, promises);
+    ferryi_claim_unpromise(store, promises + access->relied);
+    access->relied = 0;
     ferryi_lane *lane = store->claims[access->slot].lane;
     ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
@@ -361,15 +466,21 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Must bytes of the store be moved or told, so that it must be known how its pending kernels come out? */
+/* Must it be known how the store's pending kernels end? Yes, when bytes are copied elsewhere, to another place or by the call itself. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
     if (!ferryi_bodies_are_pending(access->store) || access->access == FERRY_OVERWRITE)
         return false;
+    if (access->derives || access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
+        return true;
+    bool held = true;
     ferryi_store_lock(access->store);
-    bool held = access->place != FERRYI_PLACE_NONE && access->access != FERRYI_ACCESS_DROP &&
-                ferryi_valid_map_holds(&access->store->map, access->place, access->begin, access->end);
+    for (size_t at = access->begin; held && at < access->end;) {
+        struct ferryi_range part = ferryi_claim_uncovered(access->store, access, at);
+        held = ferryi_valid_map_holds(&access->store->map, access->place, part.begin, part.end);
+        at = part.end;
+    }
     ferryi_store_unlock(access->store);
     return !held;
 }

@@ -15,15 +15,27 @@ ferryi_claim_writes(uint8_t access)
     return access != FERRY_READ;
 }
 
-/* How many commits an access may come to: so many promises of room in the map go with its claim. */
+/* How many commits the close of an access may come to: so many promises of room in the map go with its claim. */
 uint32_t ferryi_claim_commits(const struct ferryi_access *access);
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
 ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
 {
     while (count-- > 0)
         ferryi_valid_map_unpromise(&store->map);
 }
+
+/*
+ * Writes of the access's own stream that are open beside it. Rely is called without the lock when the access is prepared: it counts them,
+ * and takes room in the map for each. Commit_relied makes them count; what was promised and is not needed is given back.
+ */
+ferry_status ferryi_claim_rely(struct ferryi_access *access);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_claim_commit_relied(struct ferryi_access *access);
+/* The next part of the access from byte `at` on that no such write covers; empty at its end when there is none. */
+FERRYI_REQUIRES(ferryi_store_spin) struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *access, size_t at);
+/* A call under way that relies on the open write; NULL: none does. */
+FERRYI_REQUIRES(ferryi_store_spin) const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write);
 
 /* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that was the last thing that kept it. */
 void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
@@ -33,12 +45,13 @@ ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
 /* May `access` at `place` on `lane` go on beside the open claims? */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
-enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
+FERRYI_REQUIRES(ferryi_store_spin) enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
 
 /* One of the open scopes for which that is BUSY, as ferryi_store_describe_scope() tells of it. */
-void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
 /* True when nothing must be moved, reserved or waited for. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_lane *lane)
 {
@@ -58,6 +71,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
 }
 
 /* A free slot, or the capacity when the table is full. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
 {
@@ -77,6 +91,7 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 }
 
 /* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are held, by the caller. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end, uint8_t access, int place,
                          ferryi_lane *lane, enum ferryi_claim_state state)
@@ -102,6 +117,7 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
  * What is above the last open slot is free, whatever it says, and nobody looks at it; a hole below it is found again when the table is empty, or by
  * looking.
  */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32_t slot)
 {
@@ -117,6 +133,7 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
 {
@@ -136,6 +153,7 @@ ferryi_scope_set(ferry_scope *scope, const struct ferryi_access *access)
     scope->flags = 0;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_claim_is_hit(ferryi_store *store, const struct ferryi_access *access)
 {

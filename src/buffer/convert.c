@@ -201,8 +201,9 @@ ferry_buffer_copy_to_converted_with(ferry_buffer *buffer, const ferry_conversion
     if (!on_host)
         FERRY_TRY(status, out, ferryi_engine_lane(store->context->engine, 0, place, &lane));
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                   .place = (uint8_t)place, .lane = lane, .reason = "copy_to"};
+                                   .place = (uint8_t)place, .lane = lane, .reason = "copy_to", .derives = true};
     FERRY_TRY(status, out, ferryi_access_open(&access, 1));
+    ferryi_claim_is_held();
     struct ferryi_transfer_job job = job_out(buffer, &user, count, options);
     if (on_host)
         status = check_values(conversion, access.pointer, count, policy);
@@ -227,6 +228,7 @@ ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *con
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     const struct conversion_call *user = call->user;
     ferryi_store *store = call->main.store;
     ferryi_lane *lane = call->main.lane;

@@ -5,7 +5,7 @@
  */
 #include "src/buffer/convert.h"
 
-#include "src/base/base.h"
+#include "src/base/callback.h"
 #include "src/convert/kernels.h"
 
 ferry_status
@@ -23,7 +23,10 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
 static ferry_status
 run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "of the conversion");
     ferry_status status = conversion->convert(target, source, count, policy);
+    ferryi_callback_leave(&running);
     if (status == FERRY_OK || status == FERRY_ERROR_OUT_OF_RANGE)
         return status;
     return ferryi_fail(status, "convert %zu elements from %s to %s: the program's function refused them: %s", count,

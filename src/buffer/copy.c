@@ -65,6 +65,7 @@ static ferry_status
 run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
                                                              struct ferryi_transfer_job *job))
 {
+    ferryi_claim_is_held();
     struct ferryi_access both[2] = {call->main, call->other};
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(both, call->other.store ? 2 : 1);
@@ -94,6 +95,7 @@ copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, siz
 static ferry_status
 copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->other.begin);
     return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.lane, job);
 }
@@ -142,13 +144,15 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = call->main.store;
     if (segment.places & FERRYI_LOST)
         return ferryi_access_fail_lost(&call->main);
-    if (segment.places == 0)
+    if (!ferryi_places_written(segment.places))
         return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, job);
 
-    int place = ferryi_lowest_place(segment.places);
+    ferryi_places on_hosts = segment.places & store->shared;
+    int place = ferryi_lowest_place(on_hosts ? on_hosts : segment.places);
     ferryi_lane *lane = NULL;
     ferry_status status = FERRY_OK;
     bool on_host = ferryi_store_same_memory(store, place, 0);
@@ -203,7 +207,7 @@ set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_rang
            const char *reason)
 {
     *access = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
-                                     .lane = lane, .reason = reason, .writes_all = true};
+                                     .lane = lane, .reason = reason, .derives = true, .writes_all = true};
 }
 
 /* Claiming sorts the list; each of it does something else. */
@@ -339,13 +343,18 @@ ferry_status
 ferry_buffer_fill_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
                        const ferry_transfer_options *options)
 {
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {.options = options};
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1);
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        struct ferryi_copy_call call = {.options = options};
+        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
+        if (status != FERRY_OK || range.begin == range.end)
+            return status;
+        status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1);
+        if (status == FERRY_OK)
+            status = ferryi_copy_run(&call);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status

@@ -25,6 +25,7 @@ struct ferryi_copy_call {
     const ferry_transfer_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
+    bool is_hint; /* a prefetch: without memory for it nothing is lost */
     ferry_status (*run)(struct ferryi_copy_call *call); /* after the claim; closes it */
 };
 

@@ -144,6 +144,13 @@ ferry_size_element(void)
     return &element;
 }
 
+const char *
+ferryi_element_namesake(const ferry_element *a, const ferry_element *b)
+{
+    bool same = a && b && a->name && b->name && strcmp(a->name, b->name) == 0;
+    return same ? " of other content, which has the same name" : "";
+}
+
 /* -- interning ------------------------------------------------------------------------------------- */
 
 struct entry {
@@ -155,8 +162,9 @@ struct entry {
 
 /* Entries are put in front under the lock, complete, and never leave; so lists are read without it. */
 static _Atomic(struct entry *) buckets[BUCKETS];
-static ferryi_mutex intern_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ferryi_fork_part interning = {.mutex = &intern_lock};
+FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
+static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
+static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
 /* Scalars of one kind and width are one element, however they are aligned. */

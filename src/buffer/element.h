@@ -23,6 +23,9 @@
  */
 ferry_status ferryi_element_intern(const ferry_element *element, const ferry_element **out);
 
+/* Returns what a message appends to the second of two names where two different elements share one name; else "". */
+const char *ferryi_element_namesake(const ferry_element *a, const ferry_element *b);
+
 /* The CUDA declaration of an interned struct, or NULL. It may come later than the element, so read it only with this.
  * The string lives as long as the process. Threads: any. */
 const char *ferryi_element_cuda_declaration(const ferry_element *interned);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
 #include "src/device/stream.h"
@@ -42,8 +43,11 @@ tell_unheard(const ferry_event *event)
 {
     if (event->status == FERRY_OK || event->heard || (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
         return;
-    ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and nobody asked its event: %s",
-               event->text ? event->text : ferry_status_name(event->status));
+    const char *why = event->text ? event->text : ferry_status_name(event->status);
+    if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
+        ferryi_log(&event->context->log, FERRY_LOG_INFO, "a prefetch brought nothing: %s", why);
+    else
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and nobody asked its event: %s", why);
 }
 
 void
@@ -80,15 +84,16 @@ event_status(ferry_event *event)
     return ferryi_fail(event->status, "%s", event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Blocks until the helper thread is through with a job. */
+/* Blocks until the helper thread has finished a job. A callback does not wait for it: it may run on that very thread. */
 static ferry_status
-wait_job(ferry_event *event)
+wait_job(ferry_event *event, const char *what)
 {
     ferryi_mutex_lock(&event->mutex);
-    while (event->is_job && !event->done)
+    while (event->is_job && !event->done && ferryi_callback_may_wait())
         ferryi_cond_wait(&event->cond, &event->mutex);
+    bool done = !event->is_job || event->done;
     ferryi_mutex_unlock(&event->mutex);
-    return event_status(event);
+    return done ? event_status(event) : ferryi_callback_refuse_wait(what);
 }
 
 static ferry_status
@@ -98,7 +103,7 @@ check_event(const ferry_event *event, const char *what)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the event is NULL", what);
     if (atomic_load(&event->references) <= 0)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the event was destroyed", what);
-    return ferryi_context_check_open(event->context, what);
+    return ferryi_context_check_alive(event->context, what);
 }
 
 ferry_status
@@ -137,7 +142,7 @@ ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
         return status;
     if (event->context != stream->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "wait for an event: stream and event belong to different contexts");
-    status = wait_job(event);
+    status = wait_job(event, "wait for an event");
     return status == FERRY_OK ? ferryi_stamp_wait(&event->context->order, stream->lane, event->stamp) : status;
 }
 
@@ -146,7 +151,9 @@ ferry_event_synchronize(ferry_event *event)
 {
     ferry_status status = check_event(event, "synchronize an event");
     if (status == FERRY_OK)
-        status = wait_job(event);
+        status = ferryi_callback_check("synchronize an event");
+    if (status == FERRY_OK)
+        status = wait_job(event, "synchronize an event");
     return status == FERRY_OK ? ferryi_stamp_wait(&event->context->order, NULL, event->stamp) : status;
 }
 
@@ -156,6 +163,8 @@ ferry_event_query(ferry_event *event, bool *out_done)
     if (!out_done)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "query an event: out_done is NULL");
     ferry_status status = check_event(event, "query an event");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("query an event");
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&event->mutex);
@@ -195,6 +204,8 @@ ferry_event_destroy(ferry_event **event)
     if (!event || !*event)
         return;
     ferry_event *gone = *event;
+    if (ferryi_callback_refuses_end(&gone->context->log, FERRYI_CALLBACK_ASK, "destroy an event"))
+        return;
     *event = NULL;
     if (atomic_load(&gone->references) <= 0)
         ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy an event: it was destroyed before");

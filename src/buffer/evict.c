@@ -6,6 +6,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/worker.h"
 
 /* How often calls of other threads are given a moment to end when they are all that is in the way: a tenth of a second in all, and longer
  * where others want the processors, as those calls take longer then too. */
@@ -46,13 +47,7 @@ give_back(ferry_context *context, struct ferryi_place_copy *gone)
 
 /* -- looking at a store, under its lock ------------------------------------------------------------ */
 
-/* The places that use the memory of the copy. */
-static ferryi_places
-sharers(const ferryi_store *store, int place)
-{
-    return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
-}
-
+FERRYI_REQUIRES(ferryi_store_spin)
 static int
 place_from(const ferryi_store *store, const ferry_pool *pool)
 {
@@ -63,6 +58,7 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
 }
 
 /* Not counting what is open: may the copy go at all? Managed memory is the driver's to move, and its pools ask nobody. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
 {
@@ -73,6 +69,7 @@ is_ours_to_give(const ferryi_store *store, ferryi_places mask)
     return true;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 was_used(ferryi_store *store)
 {
@@ -87,33 +84,36 @@ fits(const ferry_block *block, size_t needed)
     return block->bytes >= needed && block->bytes / 8 <= needed;
 }
 
-/* Is some byte held by these places and no other? */
+/* Do these places and no other hold some byte that was written? */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
 {
-    for (size_t at = 0; at < store->map.bytes;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if ((segment.places & mask) && !(segment.places & ~mask))
-            return true;
-        at = segment.end;
-    }
-    return false;
+    return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
+}
+
+/* Will the call of this claim end soon, whatever this thread does? Its own does not, nor do those queued behind it on the same helper. */
+static bool
+ends_soon(const struct ferryi_claim *claim)
+{
+    if (claim->state == FERRYI_CLAIM_FREE || claim->state == FERRYI_CLAIM_HELD)
+        return false;
+    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();
 }
 
 /* Calls of other threads that will be over soon. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_for_a_moment(const ferryi_store *store)
 {
-    uint64_t self = ferryi_thread_id();
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && claim->thread != self)
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        if (ends_soon(&store->claims[slot]))
             return true;
-    }
     return false;
 }
 
 /* Does a scope or a call use the copy's memory? */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
 {
@@ -123,12 +123,14 @@ is_busy_at(ferryi_store *store, int place)
 }
 
 /* Where somebody writes, an abandoned write must still find the other copies. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
 {
     return store->write_claims > 0 || is_busy_at(store, place);
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_place_copy
 forget(ferryi_store *store, int place, ferryi_places mask)
 {
@@ -149,6 +151,7 @@ may_write_back(const ferryi_store *store, int place)
 }
 
 /* Everybody else waits until it is done; nothing is found when there is no room for the claim. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct prey *out)
 {
@@ -156,10 +159,11 @@ claim(ferryi_store *store, int place, struct prey *out)
     if (slot == store->claim_capacity)
         return;
     *out = (struct prey){.store = store, .place = place, .slot = slot};
-    ferryi_access_fill_claim(store, slot, 0, store->map.bytes, FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+    ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1), FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
     store->claims[slot].thread = ferryi_thread_id();
 }
 
+FERRYI_RELEASES(ferryi_store_spin)
 static void
 unclaim(struct prey *prey)
 {
@@ -170,6 +174,7 @@ unclaim(struct prey *prey)
 }
 
 /* Memory that goes at once is in `out->gone`; a store to be written back is claimed. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
 {
@@ -177,7 +182,7 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
     if (store->references == 0)
         return;
     int place = place_from(store, hunt->pool);
-    ferryi_places mask = place >= 0 ? sharers(store, place) : 0;
+    ferryi_places mask = place >= 0 ? ferryi_store_sharers(store, place) : 0;
     if (place < 0 || !is_ours_to_give(store, mask) || (hunt->fitting && !fits(store->copies[place].block, hunt->needed)) || was_used(store))
         return;
     if (is_in_use(store, place)) {
@@ -191,33 +196,13 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
 
 /* -- writing back ---------------------------------------------------------------------------------- */
 
-static bool
-is_clean(ferryi_store *store, int place)
-{
-    ferryi_store_lock(store);
-    bool clean = !is_only_there(store, FERRYI_PLACE_BIT(place));
-    ferryi_store_unlock(store);
-    return clean;
-}
-
 /* Bring to the host what only `place` holds. */
 static ferry_status
 write_back(ferryi_store *store, int place)
 {
-    struct ferryi_access access = {.store = store, .access = FERRY_READ, .place = FERRY_PLACE_HOST, .reason = "evict"};
     /* What kernels still write may come to nothing: it is known only when they have run. */
     ferryi_bodies_wait(store);
-    ferry_status status = is_clean(store, place) ? FERRY_OK : ferryi_store_reserve(store, FERRY_PLACE_HOST);
-    while (status == FERRY_OK && access.end < store->map.bytes) {
-        ferryi_store_lock(store);
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, access.end);
-        ferryi_store_unlock(store);
-        access.begin = access.end;
-        access.end = segment.end;
-        if (segment.places == FERRYI_PLACE_BIT(place))
-            status = ferryi_access_bring_claimed(&access);
-    }
-    return status;
+    return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST, "evict");
 }
 
 /* The claimed store is written back, and its copy given up; if that fails all is as before. @return the bytes given back */
@@ -233,7 +218,7 @@ write_back_and_drop(struct prey *prey)
     (void)write_back(store, prey->place);
 
     struct ferryi_place_copy unused = {0};
-    ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = sharers(store, FERRY_PLACE_HOST);
+    ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
     /* A pin needs no claim: one may have come meanwhile. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device))
@@ -251,7 +236,8 @@ write_back_and_drop(struct prey *prey)
 
 /* -- hunting --------------------------------------------------------------------------------------- */
 
-/* The next store in the circle; under the list's mutex. */
+/* The next store in the circle. */
+FERRYI_REQUIRES(ferryi_stores_mutex)
 static ferryi_store *
 advance(ferry_context *context)
 {
@@ -317,13 +303,14 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 
 /* -- compaction ------------------------------------------------------------------------------------ */
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider_leaving(ferryi_store *store, struct hunt *hunt, struct prey *out)
 {
     if (store->references == 0)
         return;
     int place = place_from(store, hunt->pool);
-    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) || !is_ours_to_give(store, sharers(store, place)) ||
+    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) || !is_ours_to_give(store, ferryi_store_sharers(store, place)) ||
         is_busy_at(store, place))
         return;
     claim(store, place, out);
@@ -349,6 +336,7 @@ held_bytes(ferryi_store *store, int place)
 static ferry_status
 copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy *fresh)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = prey->store;
     ferryi_engine *engine = store->context->engine;
     ferryi_lane *lane;
@@ -372,11 +360,12 @@ copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy 
 static size_t
 move_copy(struct prey *prey)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = prey->store;
     ferry_context *context = store->context;
     struct ferryi_place_copy fresh = {0};
     struct ferryi_range held = held_bytes(store, prey->place);
-    ferry_status status = ferryi_store_take(store, prey->place, store->map.bytes, &fresh);
+    ferry_status status = ferryi_store_take(store, prey->place, ferryi_claimed_bytes(store), &fresh);
     if (status == FERRY_OK)
         status = copy_over(prey, held, &fresh);
 

@@ -30,22 +30,28 @@ struct guard {
     char name[NAME_ROOM];
 };
 
+FERRYI_MUTEX_CLASS(ferryi_guards_mutex);
+
 static struct {
-    pthread_mutex_t mutex;
-    struct guard *buckets[BUCKETS];
-    struct guard *retired, **retired_end;
-    size_t retired_count;
-} guards = {.mutex = PTHREAD_MUTEX_INITIALIZER, .retired_end = &guards.retired};
-static struct ferryi_fork_part guarding = {.mutex = &guards.mutex};
+    struct ferryi_guards_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_guards_mutex) struct {
+        struct guard *buckets[BUCKETS];
+        struct guard *retired, **retired_end;
+        size_t retired_count;
+    };
+} guards = {.mutex = FERRYI_MUTEX_INITIALIZER, .retired_end = &guards.retired};
+static struct ferryi_fork_part guarding = {.mutex = FERRYI_SYSTEM_MUTEX(&guards.mutex)};
 FERRYI_AT_FORK_UNDER(guarding, 2)
 
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard **
 bucket_of(const void *memory)
 {
     return &guards.buckets[((uintptr_t)memory >> 12) % BUCKETS];
 }
 
-/* Under the mutex: the link to the guard of a copy. */
+/* The link to the guard of a copy. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard **
 find(const void *memory)
 {
@@ -106,6 +112,7 @@ find_alias(const struct guard *guard, const char *address)
     return guard;
 }
 
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static const struct guard *
 find_address(const char *address)
 {
@@ -122,7 +129,7 @@ static bool
 explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
     uint64_t end = ferryi_now_ns() + PATIENCE_NS;
-    while (pthread_mutex_trylock(&guards.mutex) != 0) {
+    while (!ferryi_mutex_try_lock(&guards.mutex)) {
         if (ferryi_now_ns() >= end)
             return false;
         ferryi_yield();
@@ -174,17 +181,17 @@ guard_free(struct guard *guard)
 
 /* NULL: the memory cannot be guarded. */
 static struct guard *
-guard_new(ferryi_store *store, char *memory)
+guard_new(ferryi_store *store, char *memory, size_t bytes)
 {
     size_t mapped;
     struct guard *guard = calloc(1, sizeof(*guard));
-    if (!guard || !ferryi_round_up(ferryi_max_size(store->map.bytes, 1), ferryi_page_bytes(), &mapped)) {
+    if (!guard || !ferryi_round_up(ferryi_max_size(bytes, 1), ferryi_page_bytes(), &mapped)) {
         free(guard);
         return NULL;
     }
     guard->context = store->context;
     guard->memory = memory;
-    guard->bytes = store->map.bytes;
+    guard->bytes = bytes;
     guard->mapped = mapped;
     guard->page_count = mapped / ferryi_page_bytes();
     guard->call = "no call";
@@ -199,16 +206,20 @@ guard_new(ferryi_store *store, char *memory)
     return guard;
 }
 
-/* Under the mutex. NULL: the copy has none. */
+/* NULL: the copy has none. The caller's claim or pin keeps the copy where it is. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard *
 guard_of(ferryi_store *store)
 {
-    const struct ferryi_place_copy *copy = &store->copies[0];
-    if (!copy->block)
+    ferryi_store_lock(store);
+    char *memory = store->copies[0].block ? store->copies[0].pointer : NULL;
+    size_t bytes = store->map.bytes;
+    ferryi_store_unlock(store);
+    if (!memory)
         return NULL;
-    struct guard **at = find(copy->pointer);
+    struct guard **at = find(memory);
     if (!*at)
-        *at = guard_new(store, copy->pointer);
+        *at = guard_new(store, memory, bytes);
     return *at;
 }
 
@@ -224,6 +235,7 @@ mark_pages(struct guard *guard, size_t begin, size_t end, unsigned char protecti
             wanted[i] = (unsigned char)((wanted[i] & ~3) | protection);
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_pinned_by_user(const ferryi_store *store)
 {
@@ -233,7 +245,8 @@ is_pinned_by_user(const ferryi_store *store)
     return false;
 }
 
-/* With the store's lock: what the map, the pins and the claims say of each page. */
+/* What the map, the pins and the claims say of each page. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 plan_pages(struct guard *guard, ferryi_store *store)
 {
@@ -245,7 +258,7 @@ plan_pages(struct guard *guard, ferryi_store *store)
     for (size_t at = 0; at < bytes;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
         size_t end = ferryi_min_size(segment.end, bytes);
-        if (!segment.places || (segment.places & here)) {
+        if ((!ferryi_places_written(segment.places) && !(segment.places & FERRYI_LOST)) || (segment.places & here)) {
             for (size_t i = at / ferryi_page_bytes(); i * ferryi_page_bytes() < end; i++)
                 wanted[i] &= (unsigned char)~STALE;
             if (pinned)
@@ -288,7 +301,8 @@ apply_pages(struct guard *guard, struct finding *out)
     memcpy(now, wanted, guard->page_count);
 }
 
-/* Under the mutex. Whoever wrote there came through the last page, so that a scope was open, or is. */
+/* Whoever wrote there came through the last page, so that a scope was open, or is. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 check_red_zone(struct guard *guard, struct finding *out)
 {
@@ -305,6 +319,7 @@ check_red_zone(struct guard *guard, struct finding *out)
     memset(guard->memory + guard->bytes, RED, end - guard->bytes);
 }
 
+FERRYI_RELEASES(ferryi_guards_mutex)
 static void
 unlock_and_tell(const struct finding *finding)
 {
@@ -313,7 +328,7 @@ unlock_and_tell(const struct finding *finding)
         ferryi_log(finding->log, finding->level, "%s", finding->text);
 }
 
-/* Under the mutex. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 refresh(struct guard *guard, ferryi_store *store, struct finding *out)
 {
@@ -334,7 +349,10 @@ ferryi_guard_refresh(ferryi_store *store)
         return;
     struct finding finding = {0};
     ferryi_mutex_lock(&guards.mutex);
-    struct guard *guard = *find(store->copies[0].pointer);
+    ferryi_store_lock(store);
+    const char *memory = store->copies[0].pointer;
+    ferryi_store_unlock(store);
+    struct guard *guard = *find(memory);
     if (guard)
         refresh(guard, store, &finding);
     unlock_and_tell(&finding);

@@ -6,21 +6,23 @@
 
 /* What a buffer says about itself. Everything here is derived from the map at the moment of asking. */
 
-/* Under the lock. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
 validity_of(const ferryi_store *store, struct ferryi_range range)
 {
     struct ferryi_validity out = {.all = UINT32_MAX, .every = UINT32_MAX, .exists = store->exists};
-    for (size_t at = range.begin; at < range.end;) {
+    size_t end = ferryi_min_size(range.end, store->map.bytes);
+    for (size_t at = range.begin; at < end;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        ferryi_places places = segment.places & ~FERRYI_LOST;
+        ferryi_places holders = segment.places & FERRYI_EVERY_PLACE;
+        ferryi_places places = ferryi_places_written(segment.places) ? holders : 0;
         bool host = places & 1, device = places & ~(ferryi_places)1;
         out.lost = out.lost || (segment.places & FERRYI_LOST);
         out.written = out.written || places;
         out.host_only = out.host_only || (host && !device);
         out.device_only = out.device_only || (device && !host);
         out.all &= places ? places : UINT32_MAX;
-        out.every &= places;
+        out.every &= holders;
         at = segment.end;
     }
     return out;
@@ -39,13 +41,14 @@ ferry_state
 ferryi_validity_state(const struct ferryi_validity *validity)
 {
     bool host = validity->exists & 1, device = validity->exists & ~1u;
-    if (!validity->written)
+    if (!validity->written && !validity->lost)
         return FERRY_STATE_UNINITIALIZED;
     if (host && !device)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    if (validity->host_only && validity->device_only)
+    /* Lost bytes were written, and each side lacks them. */
+    if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)
         return FERRY_STATE_HOST_DIRTY;
@@ -62,7 +65,9 @@ ferry_state_name(ferry_state state)
 static struct ferryi_range
 whole_of(const ferry_buffer *buffer)
 {
-    return ferryi_buffer_range(buffer, 0, ferryi_buffer_count(buffer));
+    struct ferryi_range whole = {0, 0};
+    (void)ferryi_buffer_range(buffer, 0, FERRY_REST, &whole);
+    return whole;
 }
 
 size_t
@@ -136,7 +141,7 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     out->offset_bytes = range.begin;
     out->state = ferryi_validity_state(&validity);
     out->places_with_copy = validity.exists;
-    out->places_current = validity.written ? validity.all & places : 0;
+    out->places_current = validity.written && !validity.lost ? validity.all & places : 0;
     out->scopes = ferryi_store_scopes(store);
     out->handles = store->references;
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;

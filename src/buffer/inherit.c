@@ -6,8 +6,9 @@
 
 /* The contexts of the process, so that a fork finds them. */
 
-static ferryi_mutex mutex = PTHREAD_MUTEX_INITIALIZER;
-static ferry_context *living;
+FERRYI_MUTEX_CLASS(ferryi_living_mutex);
+static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;
+FERRYI_GUARDED_BY(ferryi_living_mutex) static ferry_context *living;
 
 void
 ferryi_context_list(ferry_context *context)
@@ -34,7 +35,8 @@ ferryi_context_unlist(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Lists of stores are whole at the moment of the fork. */
+/* Lists of stores are whole at the moment of the fork. Not analysed: it takes one lock for each context, and another function gives them back. */
+FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
 {
@@ -42,6 +44,7 @@ hold_lists(void)
         ferryi_mutex_lock(&context->store_mutex);
 }
 
+FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 inherit(ferry_context *context)
 {
@@ -51,6 +54,8 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
+/* Not analysed: it gives back what hold_lists() took. */
+FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)
 {
@@ -63,5 +68,5 @@ let_lists_go(bool in_child)
         living = NULL;
 }
 
-static struct ferryi_fork_part contexts = {.mutex = &mutex, .before = hold_lists, .after = let_lists_go};
+static struct ferryi_fork_part contexts = {.mutex = FERRYI_SYSTEM_MUTEX(&mutex), .before = hold_lists, .after = let_lists_go};
 FERRYI_AT_FORK(contexts)

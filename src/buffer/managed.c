@@ -13,24 +13,37 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
     return why ? ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s buffer \"%s\": %s", what, ferryi_store_name(store), why) : FERRY_OK;
 }
 
+/* Keeps the memory where it is while the driver hears of its address. */
+static struct ferryi_access
+claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
+{
+    return (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = FERRYI_PLACE_NONE,
+                                  .reason = reason};
+}
+
 ferry_status
 ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane)
 {
     ferryi_device *device = lane->device;
+    struct ferryi_access claim = claim_of(store, range, "prefetch");
+    ferryi_stamp stamp = 0;
     ferry_status status = check_hints(store, device, "prefetch");
     if (status == FERRY_OK)
-        status = ferryi_store_reserve(store, place);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, lane, false);
+        status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    char *memory = (char *)store->copies[0].pointer + range.begin;
-    status = FERRYI_CALL(device, prefetch, memory, range.end - range.begin, place ? device : NULL, lane->native);
-    ferryi_stamp stamp = 0;
+    ferryi_claim_is_held();
+    status = ferryi_store_reserve(store, place);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, place, lane, false);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(device, prefetch, ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer, range.end - range.begin,
+                             place ? device : NULL, lane->native);
     if (status == FERRY_OK)
         status = ferryi_lane_note(lane, ferryi_thread_id(), &stamp);
     if (stamp)
         ferryi_store_note_read(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
+    (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }
 
@@ -46,26 +59,42 @@ managing_device(const ferry_context *context)
     return NULL;
 }
 
+static ferry_status
+advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int place)
+{
+    ferryi_device *device = place ? store->context->devices[place] : managing_device(store->context);
+    struct ferryi_access claim = claim_of(store, range, "advise");
+    ferry_status status = check_hints(store, device, "advise");
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    status = ferryi_access_open(&claim, 1);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_claim_is_held();
+    status = ferryi_store_reserve(store, place);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(device, advise, ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer, range.end - range.begin,
+                             (int)advice, place ? device : NULL);
+    (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
+    return status;
+}
+
 ferry_status
 ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice, int place)
 {
-    struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, "advise", &range);
-    if (status == FERRY_OK)
-        status = ferryi_buffer_check_place(buffer, place, "advise");
-    if (status != FERRY_OK)
-        return status;
-    if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown", (int)advice);
-    ferryi_store *store = buffer->store;
-    ferryi_device *device = place ? store->context->devices[place] : managing_device(store->context);
-    status = check_hints(store, device, "advise");
-    if (status == FERRY_OK)
-        status = ferryi_store_reserve(store, place);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    char *memory = (char *)store->copies[0].pointer + range.begin;
-    return FERRYI_CALL(device, advise, memory, range.end - range.begin, (int)advice, place ? device : NULL);
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        status = ferryi_buffer_check(buffer, NULL, offset, count, "advise", &range);
+        if (status == FERRY_OK)
+            status = ferryi_buffer_check_place(buffer, place, "advise");
+        if (status != FERRY_OK)
+            return status;
+        if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown", (int)advice);
+        status = advise(buffer->store, range, advice, place);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status

@@ -13,7 +13,7 @@ static struct ferryi_access
 part_of(ferryi_store *store, struct ferryi_range range, uint8_t kind, int place, ferryi_lane *lane)
 {
     return (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
-                                  .lane = lane, .reason = "copy", .writes_all = true};
+                                  .lane = lane, .reason = "copy", .derives = true, .writes_all = true};
 }
 
 /* `middle` is the copy's own; the options see the second step only, which is the one that counts. */
@@ -21,6 +21,7 @@ static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_memory source, ferryi_store *middle,
              size_t bytes, struct ferryi_transfer_job *job)
 {
+    ferryi_claim_is_held();
     ferryi_engine *engine = middle->context->engine;
     int place = call->main.place;
     ferryi_lane *lane = call->main.lane;
@@ -72,6 +73,7 @@ finish(struct ferryi_copy_call *call, size_t done_end, ferry_status status)
 static ferry_status
 run_overlapping(struct ferryi_copy_call *call)
 {
+    ferryi_claim_is_held();
     struct ferryi_access list[3] = {call->main, call->other, call->rest};
     ferryi_store *store = call->main.store;
     ferry_status status = ferryi_access_prepare(list, 3);

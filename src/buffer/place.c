@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <string.h>
 
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
-
-/* How often a call starts over because others wrote in between, before it says so. */
-#define RETRIES 64
 
 ferry_status
 ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason, const ferry_transfer_options *options)
@@ -29,11 +28,14 @@ check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *
 ferry_status
 ferry_buffer_sync_to_with(ferry_buffer *buffer, size_t offset, size_t count, int place, const ferry_transfer_options *options)
 {
-    struct ferryi_range range;
-    ferry_status status = check(buffer, offset, count, place, "sync", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    status = ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        status = check(buffer, offset, count, place, "sync", &range);
+        if (status != FERRY_OK || range.begin == range.end)
+            return status;
+        status = ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
+    } while (ferryi_buffer_starts_over(status, count));
     /* Who edits the host copy by hand now must not disturb copies that still read it. */
     if (status == FERRY_OK && ferryi_store_same_memory(buffer->store, place, 0))
         status = ferryi_store_order(buffer->store, 0, NULL, true);
@@ -51,15 +53,15 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
 static ferry_status
 check_mark(ferryi_store *store, struct ferryi_range range, int place)
 {
-    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     ferry_status status = FERRY_OK;
     ferryi_store_lock(store);
-    if (!copy->pointer || !(store->exists & FERRYI_PLACE_BIT(place)))
+    if (!ferryi_store_copy(store, place)->pointer || !(store->exists & FERRYI_PLACE_BIT(place)))
         status = FERRY_ERROR_CONFLICT;
     size_t at = range.begin;
     while (status == FERRY_OK && at < range.end) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if (segment.places && !(segment.places & FERRYI_PLACE_BIT(place)))
+        bool elsewhere = ferryi_places_written(segment.places) && !(segment.places & FERRYI_PLACE_BIT(place));
+        if (elsewhere || (segment.places & FERRYI_LOST))
             break;
         at = segment.end;
     }
@@ -73,22 +75,13 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-ferry_status
-ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *written_on)
+/* `lane` is what wrote; NULL: the host, or work that is done. */
+static ferry_status
+mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane)
 {
-    struct ferryi_range range;
-    ferryi_lane *lane = NULL;
-    ferry_status status = check(buffer, offset, count, place, "mark", &range);
-    if (status == FERRY_OK && written_on)
-        status = ferryi_context_lane(buffer->store->context, written_on, "mark", &lane);
-    if (status == FERRY_OK && lane && lane->place != place)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "mark a copy at place %d as written on a stream of place %d", place, lane->place);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-
-    ferryi_store *store = buffer->store;
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
                                   .place = FERRYI_PLACE_NONE, .reason = "mark"};
+    ferry_status status;
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
     ferryi_stamp stamp = 0;
     FERRY_TRY(status, fail, check_mark(store, range, place));
@@ -97,7 +90,7 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     if (stamp)
         ferryi_store_note_write(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
-    ferryi_bodies_overwritten(store, range.begin, range.end);
+    ferryi_bodies_overwritten(store, place, range.begin, range.end);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
     ferryi_store_unlock(store);
@@ -108,25 +101,53 @@ out:
 }
 
 ferry_status
-ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
+ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *written_on)
 {
-    struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, "discard", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    ferryi_store *store = buffer->store;
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        ferryi_lane *lane = NULL;
+        status = check(buffer, offset, count, place, "mark", &range);
+        if (status == FERRY_OK && written_on)
+            status = ferryi_context_lane(buffer->store->context, written_on, "mark", &lane);
+        if (status == FERRY_OK && lane && lane->place != place)
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "mark a copy at place %d as written on a stream of place %d", place, lane->place);
+        if (status != FERRY_OK || range.begin == range.end)
+            return status;
+        status = mark_range(buffer->store, range, place, lane);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
+}
+
+static ferry_status
+discard_range(ferryi_store *store, struct ferryi_range range)
+{
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
                                   .place = FERRYI_PLACE_NONE, .reason = "discard"};
-    FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
+    ferry_status status = ferryi_access_open(&claim, 1);
+    if (status != FERRY_OK)
+        return status;
     status = ferryi_store_promise(store, 1);
     if (status == FERRY_OK) {
-        ferryi_bodies_overwritten(store, range.begin, range.end);
         ferryi_store_lock(store);
         ferryi_valid_map_commit(&store->map, 0, FERRYI_CHANGE_DISCARD, range.begin, range.end);
         ferryi_store_unlock(store);
     }
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-out:
+    return status;
+}
+
+ferry_status
+ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
+{
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        status = ferryi_buffer_check(buffer, NULL, offset, count, "discard", &range);
+        if (status != FERRY_OK || range.begin == range.end)
+            return status;
+        status = discard_range(buffer->store, range);
+    } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
 
@@ -144,37 +165,49 @@ refuge_of(ferryi_store *store, int place)
     return devices ? __builtin_ctz(devices) : 1;
 }
 
-/* Move what only `place` holds to the refuge, for the call `what`. */
-static ferry_status
-rescue(ferryi_store *store, struct ferryi_range range, int place, const char *what)
+bool
+ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, ferryi_places places)
 {
-    int refuge = refuge_of(store, place);
-    for (size_t at = range.begin; at < range.end;) {
-        ferryi_store_lock(store);
+    size_t end = ferryi_min_size(range.end, store->map.bytes);
+    for (size_t at = range.begin; at < end;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        ferryi_store_unlock(store);
-        struct ferryi_range part = {at, ferryi_min_size(segment.end, range.end)};
-        if (segment.places == FERRYI_PLACE_BIT(place)) {
-            ferry_status status = ferryi_buffer_bring(store, part, refuge, what, NULL);
-            if (status != FERRY_OK)
-                return status;
-        }
-        at = part.end;
-    }
-    return FERRY_OK;
-}
-
-/* Under the lock. */
-static bool
-is_only_here(ferryi_store *store, struct ferryi_range range, int place)
-{
-    for (size_t at = range.begin; at < range.end;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if (segment.places == FERRYI_PLACE_BIT(place))
+        if ((segment.places & places) && !(segment.places & ~places))
             return true;
         at = segment.end;
     }
     return false;
+}
+
+/* The next part of [at, end) that `place` alone holds; false when there is none. */
+static bool
+find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
+{
+    bool found = false;
+    ferryi_store_lock(store);
+    end = ferryi_min_size(end, store->map.bytes);
+    while (!found && at < end) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        *out = (struct ferryi_range){at, ferryi_min_size(segment.end, end)};
+        found = segment.places == FERRYI_PLACE_BIT(place);
+        at = out->end;
+    }
+    ferryi_store_unlock(store);
+    return found;
+}
+
+ferry_status
+ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason)
+{
+    struct ferryi_range part;
+    ferry_status status = FERRY_OK;
+    for (size_t at = range.begin; status == FERRY_OK && find_only_at(store, at, range.end, place, &part); at = part.end) {
+        struct ferryi_access access = {.store = store, .begin = part.begin, .end = part.end, .access = FERRY_READ, .place = (uint8_t)to,
+                                       .reason = reason};
+        status = ferryi_store_reserve(store, to);
+        if (status == FERRY_OK)
+            status = ferryi_access_bring_claimed(&access);
+    }
+    return status;
 }
 
 /* Only memory that nobody keeps an address of can go. */
@@ -185,59 +218,97 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->context->names[place], store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/*
- * Forget the copy on the range. The memory of a whole copy goes as well, unless it is pinned by now; who evicts is then refused,
- * since a pin that came between would be left without its memory.
- */
-FERRYI_AT_EDGE static ferry_status
-drop(ferryi_store *store, struct ferryi_range range, int place, bool evicts, const char *what)
+/* Somebody keeps the address of the copy. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_kept(const ferryi_store *store, int place)
 {
-    struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRYI_ACCESS_DROP,
-                                  .place = (uint8_t)place, .reason = what};
-    struct ferryi_place_copy gone = {0};
-    for (int i = 0; i < RETRIES; i++) {
-        ferry_status status = rescue(store, range, place, what);
-        if (status == FERRY_OK)
-            status = ferryi_access_open(&claim, 1);
-        if (status != FERRY_OK)
-            return status;
+    return store->copies[place].pins > 0 || store->borrowed_place == place;
+}
+
+/* Forget the copy on the claimed range, once another place holds what it alone held. The memory of a whole copy goes as well, unless it is kept. */
+static ferry_status
+drop_claimed(const struct ferryi_access *claim, bool evicts)
+{
+    ferryi_store *store = claim->store;
+    struct ferryi_range range = {claim->begin, claim->end};
+    int place = claim->place;
+    ferry_status status = ferryi_buffer_rescue(store, range, place, refuge_of(store, place), claim->reason);
+    if (status == FERRY_OK)
         status = ferryi_store_promise(store, 1);
-        bool dropped = false;
-        ferryi_store_lock(store);
-        bool keeps = store->copies[place].pins > 0 || store->borrowed_place == place;
-        if (status == FERRY_OK && ((evicts && keeps) || is_only_here(store, range, place))) {
-            /* Somebody pinned the copy, or wrote here, between the rescue and the claim. */
-            ferryi_valid_map_unpromise(&store->map);
-        } else if (status == FERRY_OK) {
-            dropped = true;
-            ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, range.begin, range.end);
-            if (!keeps && range.begin == 0 && range.end == store->map.bytes)
-                gone = ferryi_store_detach(store, place);
-        }
-        ferryi_store_unlock(store);
-        (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-        ferryi_store_give_back(store->context, &gone);
-        if (status == FERRY_OK && evicts && keeps)
-            return refuse_to_evict(store, place);
-        if (dropped || status != FERRY_OK)
-            return status;
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_place_copy gone = {0};
+    ferryi_store_lock(store);
+    /* A pin needs no claim: one may have come meanwhile. */
+    bool kept = is_kept(store, place), refuses = evicts && kept;
+    range.end = ferryi_min_size(range.end, store->map.bytes);
+    if (refuses || range.begin == range.end) {
+        ferryi_valid_map_unpromise(&store->map);
+    } else {
+        assert(!ferryi_store_is_only_at(store, range, FERRYI_PLACE_BIT(place)));
+        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, range.begin, range.end);
+        if (!kept && range.begin == 0 && range.end == store->map.bytes)
+            gone = ferryi_store_detach(store, place);
     }
-    return ferryi_fail(FERRY_ERROR_BUSY, "%s buffer \"%s\" at %s: others keep writing it there", what, ferryi_store_name(store),
-                       store->context->names[place]);
+    ferryi_store_unlock(store);
+    ferryi_store_give_back(store->context, &gone);
+    return refuses ? refuse_to_evict(store, place) : FERRY_OK;
+}
+
+static ferry_status
+drop(struct ferryi_access *claim, bool evicts)
+{
+    claim->access = FERRYI_ACCESS_DROP;
+    ferry_status status = ferryi_access_open(claim, 1);
+    if (status != FERRY_OK)
+        return status;
+    status = drop_claimed(claim, evicts);
+    (void)ferryi_access_close(claim, FERRYI_CLOSE_CANCEL, NULL);
+    return status;
+}
+
+static bool
+has_copy(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    bool exists = store->exists & FERRYI_PLACE_BIT(place);
+    ferryi_store_unlock(store);
+    return exists;
+}
+
+static bool
+is_read_only_at(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    bool is_read_only = store->read_only && store->borrowed_place == place;
+    ferryi_store_unlock(store);
+    return is_read_only;
+}
+
+/* The next use there would write to it. */
+static ferry_status
+refuse_to_forget(const ferryi_store *store, int place)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "invalidate buffer \"%s\" at %s: its copy there is the caller's memory, wrapped read-only",
+                       ferryi_store_name(store), store->context->names[place]);
 }
 
 ferry_status
 ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int place)
 {
-    struct ferryi_range range;
-    ferry_status status = check(buffer, offset, count, place, "invalidate", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    ferryi_store *store = buffer->store;
-    ferryi_store_lock(store);
-    bool exists = store->exists & FERRYI_PLACE_BIT(place);
-    ferryi_store_unlock(store);
-    return exists ? drop(store, range, place, false, "invalidate") : FERRY_OK;
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        status = check(buffer, offset, count, place, "invalidate", &range);
+        if (status != FERRY_OK || range.begin == range.end || !has_copy(buffer->store, place))
+            return status;
+        if (is_read_only_at(buffer->store, place))
+            return refuse_to_forget(buffer->store, place);
+        struct ferryi_access claim = {.store = buffer->store, .begin = range.begin, .end = range.end, .place = (uint8_t)place, .reason = "invalidate"};
+        status = drop(&claim, false);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -248,13 +319,12 @@ ferry_buffer_evict(ferry_buffer *buffer, int place)
         return status;
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    bool pinned = store->copies[place].pins > 0;
-    bool exists = store->exists & FERRYI_PLACE_BIT(place);
+    bool kept = is_kept(store, place);
     ferryi_store_unlock(store);
-    if (pinned || store->borrowed_place == place)
+    if (kept)
         return refuse_to_evict(store, place);
-    struct ferryi_range whole = {0, store->map.bytes};
-    return exists && whole.end > 0 ? drop(store, whole, place, true, "evict") : FERRY_OK;
+    struct ferryi_access claim = {.store = store, .whole = true, .place = (uint8_t)place, .reason = "evict"};
+    return has_copy(store, place) ? drop(&claim, true) : FERRY_OK;
 }
 
 /* -- memory ---------------------------------------------------------------------------------------- */
@@ -272,8 +342,8 @@ ferry_buffer_wait_idle(ferry_buffer *buffer, int place)
     ferry_status status = ferryi_buffer_check_place(buffer, place, "wait until idle");
     if (status != FERRY_OK)
         return status;
-    ferryi_access_wait_calls(buffer->store);
-    return ferryi_store_order(buffer->store, place, NULL, true);
+    status = ferryi_access_wait_calls(buffer->store, "wait until idle");
+    return status == FERRY_OK ? ferryi_store_order(buffer->store, place, NULL, true) : status;
 }
 
 static void
@@ -302,8 +372,9 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
     }
     ferryi_store_lock(store);
     char *pointer = ferryi_store_copy(store, place)->pointer;
+    size_t bytes = ferry_buffer_bytes(buffer);
     ferryi_store_unlock(store);
-    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + ferry_buffer_bytes(buffer));
+    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + bytes);
     return FERRY_OK;
 }
 

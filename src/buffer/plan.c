@@ -293,7 +293,10 @@ ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, si
 static ferry_status
 run_started(struct ferryi_async *async, ferryi_stamp *out_last)
 {
-    return ferryi_plan_run((ferryi_plan *)async, async->event, out_last);
+    ferryi_plan *plan = (ferryi_plan *)async;
+    for (size_t i = 0; i < plan->claim_count; i++)
+        ferryi_access_take_over(&plan->claims[i]);
+    return ferryi_plan_run(plan, async->event, out_last);
 }
 
 static void
@@ -319,9 +322,12 @@ ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies,
         return status;
     }
     status = ferryi_plan_claim(plan);
-    if (status == FERRY_OK)
-        ferryi_async_start(&plan->async, out);
-    else
+    if (status != FERRY_OK) {
         ferryi_async_drop(&plan->async);
-    return status;
+        return status;
+    }
+    for (size_t i = 0; i < plan->claim_count; i++)
+        ferryi_access_queue(&plan->claims[i]);
+    ferryi_async_start(&plan->async, out);
+    return FERRY_OK;
 }

@@ -75,6 +75,7 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
 static void
 set_target(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
+    ferryi_claim_is_held();
     int at = memory_place(store, place);
     struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
     piece->target = memory.pointer;
@@ -87,6 +88,7 @@ set_target(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
 static void
 set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
+    ferryi_claim_is_held();
     int at = memory_place(store, place);
     struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
     piece->source = memory.pointer;
@@ -105,13 +107,14 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
         struct ferryi_access access = {.store = source, .begin = segment.begin, .end = segment.end, .reason = plan->options.reason};
         return ferryi_access_fail_lost(&access);
     }
-    piece.zeros = segment.places == 0;
+    piece.zeros = !ferryi_places_written(segment.places);
     if (!piece.zeros) {
         int place = piece.note;
         if (!piece.target_owner)
             place = ferryi_lowest_place(segment.places);
         else if (!(segment.places & FERRYI_PLACE_BIT(place)))
-            place = ferryi_coherence_source(segment.places, place, ferryi_engine_reachable(plan->context->engine, place));
+            place = ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
+                                            ferryi_engine_reachable(plan->context->engine, place));
         set_source(&piece, source, place, segment.begin);
     }
     return add_piece(plan, &piece);
@@ -238,6 +241,7 @@ note_store(const struct group *group, ferryi_store *store, bool is_target)
 static ferry_status
 lose_store(const struct group *group, ferryi_store *store, bool is_target)
 {
+    ferryi_claim_is_held();
     int place = is_target ? group->pieces->target_place : group->pieces->source_place;
     if (group->lost & FERRYI_PLACE_BIT(place))
         (void)ferryi_access_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
@@ -260,7 +264,7 @@ commit(const struct group *group, size_t done)
             char *base = ferryi_store_copy(store, piece->note)->pointer;
             ferryi_store_unlock(store);
             size_t begin = (size_t)((char *)piece->target - base);
-            ferryi_bodies_overwritten(store, begin, begin + bytes);
+            ferryi_bodies_overwritten(store, piece->note, begin, begin + bytes);
             ferryi_store_lock(store);
             ferryi_valid_map_commit(&store->map, piece->note, FERRYI_CHANGE_OVERWRITE, begin, begin + bytes);
             ferryi_store_unlock(store);

@@ -14,6 +14,7 @@
 static ferry_status
 move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
 {
+    ferryi_claim_is_held();
     ferryi_lane *lane;
     ferry_status status = ferryi_store_reserve(fresh, place);
     if (status == FERRY_OK)
@@ -43,56 +44,23 @@ places_to_keep(ferryi_store *store, size_t kept)
     ferryi_store_lock(store);
     for (size_t at = 0; at < kept;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        places |= segment.places & ~FERRYI_LOST;
+        places |= segment.places & FERRYI_EVERY_PLACE;
         at = segment.end;
     }
     ferryi_store_unlock(store);
     return places;
 }
 
-/* With the lock. */
-static bool
-is_pinned(const ferryi_store *store)
-{
-    for (int place = 0; place <= store->context->place_count; place++)
-        if (store->copies[place].pins > 0)
-            return true;
-    return false;
-}
-
+/* A copy of the store's memory and of what it keeps, for `bytes`; the caller's claim keeps everybody else off. */
 static ferry_status
-refuse(const ferryi_store *store, const char *why)
-{
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s", ferryi_store_name(store), why);
-}
-
-/* A pin needs no claim: one may have come meanwhile, and its memory stays. */
-static ferry_status
-swap_copies(ferryi_store *store, ferryi_store *fresh, ferryi_places kept)
-{
-    ferryi_store_lock(store);
-    bool pinned = is_pinned(store);
-    for (int place = 0; place <= store->context->place_count && !pinned; place++) {
-        struct ferryi_place_copy old = store->copies[place];
-        store->copies[place] = fresh->copies[place];
-        fresh->copies[place] = old;
-    }
-    if (!pinned)
-        store->exists &= kept;
-    ferryi_store_unlock(store);
-    return pinned ? refuse(store, "its copy is pinned") : FERRY_OK;
-}
-
-/* Copies that fit where they are stay; here they do not. */
-static ferry_status
-relocate(ferryi_store *store, size_t bytes, size_t kept)
+copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
     ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory, .align = ferryi_store_align(store)};
     ferryi_store *fresh;
     ferry_status status = ferryi_store_create(store->context, bytes, &options, false, &fresh);
     if (status != FERRY_OK)
         return status;
-    ferryi_places places = places_to_keep(store, kept), done = 0;
+    ferryi_places done = 0;
     for (int place = 0; place <= store->context->place_count && status == FERRY_OK; place++) {
         if (!(places >> place & 1))
             continue;
@@ -102,53 +70,90 @@ relocate(ferryi_store *store, size_t bytes, size_t kept)
         done |= FERRYI_PLACE_BIT(place);
     }
     if (status == FERRY_OK)
-        status = swap_copies(store, fresh, places);
-    if (status == FERRY_OK && store->context->debug)
-        ferryi_guard_retire(fresh->copies[0].pointer, "was moved by resize since");
-    ferryi_store_release(fresh);
+        *out = fresh;
+    else
+        ferryi_store_release(fresh);
     return status;
+}
+
+/* NULL: nothing is in the way. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static const char *
+why_not(const ferryi_store *store)
+{
+    const char *why = NULL;
+    for (int place = 0; place <= store->context->place_count; place++)
+        if (store->copies[place].pins > 0)
+            why = "its copy is pinned";
+    if (store->references > 1)
+        why = "views or batches of it live";
+    if (store->borrowed_place != FERRYI_PLACE_NONE)
+        why = "it wraps memory of the caller";
+    return why;
+}
+
+static ferry_status
+refuse(const ferryi_store *store, const char *why)
+{
+    return why ? ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s", ferryi_store_name(store), why) : FERRY_OK;
 }
 
 static ferry_status
 check_resizable(ferry_buffer *buffer)
 {
     ferryi_store *store = buffer->store;
-    const char *why = NULL;
-    ferryi_store_lock(store);
-    if (is_pinned(store))
-        why = "its copy is pinned";
-    if (store->references > 1)
-        why = "views or batches of it live";
-    ferryi_store_unlock(store);
     if (buffer != &store->first)
-        why = "it is a view";
-    if (store->borrowed_place != FERRYI_PLACE_NONE)
-        why = "it wraps memory of the caller";
-    return why ? refuse(store, why) : FERRY_OK;
+        return refuse(store, "it is a view");
+    ferryi_store_lock(store);
+    const char *why = why_not(store);
+    ferryi_store_unlock(store);
+    return refuse(store, why);
 }
 
-/* The whole store is claimed. */
-static ferry_status
-resize_claimed(ferry_buffer *buffer, size_t bytes, size_t count)
+/* With a promised commit: length, map and copies change together. `fresh` takes the old copies; NULL: they stay. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fresh, ferryi_places places)
 {
-    ferryi_store *store = buffer->store;
-    size_t kept = ferryi_min_size(bytes, store->map.bytes);
+    for (int place = 0; fresh && place <= store->context->place_count; place++) {
+        struct ferryi_place_copy old = store->copies[place];
+        store->copies[place] = fresh->copies[place];
+        fresh->copies[place] = old;
+    }
+    if (fresh)
+        store->exists &= places;
+    if (!ferryi_valid_map_resize_takes_promise(&store->map, bytes))
+        ferryi_valid_map_unpromise(&store->map);
+    ferryi_valid_map_resize(&store->map, bytes);
+    atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
+}
+
+/* The whole store is claimed, so that its length stays until here. Views and pins need no claim: they are looked for again in the end. */
+static ferry_status
+resize_claimed(ferryi_store *store, size_t bytes, size_t count)
+{
+    ferryi_claim_is_held();
+    size_t kept = ferryi_min_size(bytes, ferryi_claimed_bytes(store));
+    ferryi_places places = places_to_keep(store, kept);
+    ferryi_store *fresh = NULL;
     ferry_status status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)
         return status;
-    if (bytes > store->map.bytes)
-        status = relocate(store, bytes, kept);
+    /* Copies that fit where they are stay. */
+    if (bytes > ferryi_claimed_bytes(store))
+        status = copy_for(store, bytes, kept, places, &fresh);
     ferryi_store_lock(store);
-    if (status == FERRY_OK) {
-        if (!ferryi_valid_map_resize_takes_promise(&store->map, bytes))
-            ferryi_valid_map_unpromise(&store->map);
-        ferryi_valid_map_resize(&store->map, bytes);
-        atomic_store_explicit(&buffer->count, count, memory_order_relaxed);
-    } else {
+    const char *why = status == FERRY_OK ? why_not(store) : NULL;
+    if (status == FERRY_OK && !why)
+        change_length(store, bytes, count, fresh, places);
+    else
         ferryi_valid_map_unpromise(&store->map);
-    }
     ferryi_store_unlock(store);
-    return status;
+    if (fresh && !why && store->context->debug)
+        ferryi_guard_retire(ferryi_claimed_copy(fresh, 0)->pointer, "was moved by resize since");
+    if (fresh)
+        ferryi_store_release(fresh);
+    return status == FERRY_OK ? refuse(store, why) : status;
 }
 
 ferry_status
@@ -169,10 +174,7 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    /* A pin may have come before the claim. */
-    status = check_resizable(buffer);
-    if (status == FERRY_OK)
-        status = resize_claimed(buffer, bytes, count);
+    status = resize_claimed(store, bytes, count);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
@@ -23,6 +24,21 @@ find_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferry
     return true;
 }
 
+/* Whoever asks for the rest of a buffer goes by its count while the scope is open, so that the scope must reach as far. */
+FERRYI_INLINE bool
+goes_to_end(const ferry_buffer *buffer, size_t count)
+{
+    return count == FERRY_REST && buffer == &buffer->store->first;
+}
+
+/* A resize may have come since the range was found. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
+{
+    return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
+}
+
 /* ferryi_store_copy() at the lane's place. */
 FERRYI_INLINE struct ferryi_place_copy *
 copy_of(ferryi_store *store, const ferryi_lane *lane)
@@ -35,7 +51,7 @@ copy_of(ferryi_store *store, const ferryi_lane *lane)
  * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain.
  */
 FERRYI_INLINE bool
-open_read_hit(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     if (!ferryi_store_lock_plain(store))
         return false;
@@ -44,8 +60,7 @@ open_read_hit(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane,
     const struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
     ferryi_stamp written = copy->written;
     uint32_t slot = store->claim_high;
-    /* A resize may have cut the range since it was checked. */
-    bool hit = (store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && range.end <= store->map.bytes &&
+    bool hit = (store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && still_fits(store, range, to_end) &&
                store->write_claims == 0 && slot < store->claim_capacity &&
                (written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written));
     if (hit) {
@@ -69,13 +84,13 @@ open_read_hit(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane,
 }
 
 /* Under the lock: a write, or a read beside others, without moving, reserving or waiting for anything. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-open_locked(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
-    /* A resize may have cut the range since it was checked. */
-    bool hit = slot < store->claim_capacity && range.end <= store->map.bytes &&
+    bool hit = slot < store->claim_capacity && still_fits(store, range, to_end) &&
                ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
@@ -91,6 +106,7 @@ open_locked(ferryi_store *store, struct ferryi_range range, ferry_access kind, i
 }
 
 /* Under the lock: does a write of every byte lack nothing but memory to write to? */
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 {
@@ -100,23 +116,25 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 
 /* The first write into a new copy is a hit as soon as it has memory. */
 static __attribute__((noinline)) ferry_status
-open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, int place, ferryi_lane *lane, ferry_scope *scope, void **out,
+open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_lane *lane, ferry_scope *scope, void **out,
          bool *out_open)
 {
     struct ferryi_place_copy fresh;
-    ferry_status status = ferryi_store_take(store, place, bytes, &fresh);
+    ferry_status status = ferryi_callback_check(ferryi_scope_call(FERRY_OVERWRITE, place));
+    if (status == FERRY_OK)
+        status = ferryi_store_take(store, place, bytes, &fresh);
     if (status != FERRY_OK)
         return status;
     ferryi_store_lock(store);
     bool there = ferryi_store_install(store, place, &fresh);
-    *out_open = there && open_locked(store, range, FERRY_OVERWRITE, place, lane, scope, out);
+    *out_open = there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, lane, scope, out);
     ferryi_store_unlock(store);
     ferryi_store_give_back(store->context, &fresh);
     return FERRY_OK;
 }
 
 FERRYI_COLD static ferry_status
-open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     if (range.begin == range.end) {
         if (ferryi_store_is_dead(store))
@@ -126,10 +144,13 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
         *out = NULL;
         return FERRY_OK;
     }
-    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)kind,
+    ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
+    if (status != FERRY_OK)
+        return status;
+    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .to_end = to_end, .access = (uint8_t)kind,
                                    .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place),
                                    .site = ferryi_context_site(store->context, FERRYI_SITE_NONE)};
-    ferry_status status = ferryi_access_open(&access, 1);
+    status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
         return status;
     ferryi_scope_set(scope, &access);
@@ -139,29 +160,22 @@ open_slow(ferryi_store *store, struct ferryi_range range, ferry_access kind, int
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
 static ferry_status
-open_at(ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
 {
     if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) && ferryi_store_lock_plain(store)) {
-        bool open = open_locked(store, range, kind, place, lane, scope, out);
+        bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
         bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
         if (is_new && (!lane || ferryi_lane_check_capture(lane) == FERRY_OK)) {
-            ferry_status status = open_new(store, bytes, range, place, lane, scope, out, &open);
+            ferry_status status = open_new(store, bytes, range, to_end, place, lane, scope, out, &open);
             if (status != FERRY_OK)
                 return status;
         }
         if (open)
             return FERRY_OK;
     }
-    return open_slow(store, range, kind, place, lane, scope, out);
-}
-
-/* A READ that is no hit. */
-FERRYI_AT_EDGE static ferry_status
-open_read(ferryi_store *store, size_t begin, size_t end, ferryi_lane *lane, ferry_scope *scope, void **out)
-{
-    return open_at(store, (struct ferryi_range){begin, end}, FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, lane, scope, out);
+    return open_slow(store, range, to_end, kind, place, lane, scope, out);
 }
 
 /* All but the range. */
@@ -187,19 +201,24 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
 
 static inline bool
 open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const ferry_scope *scope,
-          void *const *out)
+          void *const *out, struct ferryi_range *range)
 {
     return arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
-           ferryi_buffer_range_fits(buffer, offset, count);
+           ferryi_buffer_range(buffer, offset, count, range);
 }
 
 FERRYI_AT_EDGE static ferry_status
 open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, ferry_scope *scope,
           void **out)
 {
-    if (!open_fits(buffer, element, access, offset, count, scope, out))
-        return refuse_open(buffer, element, access, offset, count, 0, scope, out);
-    return open_at(buffer->store, ferryi_buffer_range(buffer, offset, count), access, FERRY_PLACE_HOST, NULL, scope, out);
+    struct ferryi_range range;
+    ferry_status status;
+    do {
+        if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
+            return refuse_open(buffer, element, access, offset, count, 0, scope, out);
+        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -207,12 +226,10 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
                        ferry_scope *scope, void **out)
 {
     struct ferryi_range range;
-    if (access != FERRY_READ || !arguments_fit(buffer, element, scope, out) || !find_range(buffer, offset, count, &range))
-        return open_host(buffer, element, access, offset, count, scope, out);
-    ferryi_store *store = buffer->store;
-    if (open_read_hit(store, range, NULL, scope, out))
+    if (access == FERRY_READ && arguments_fit(buffer, element, scope, out) && find_range(buffer, offset, count, &range) &&
+        open_read_hit(buffer->store, range, goes_to_end(buffer, count), NULL, scope, out))
         return FERRY_OK;
-    return open_read(store, range.begin, range.end, NULL, scope, out);
+    return open_host(buffer, element, access, offset, count, scope, out);
 }
 
 FERRYI_AT_EDGE static ferry_status
@@ -220,12 +237,17 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
             ferry_scope *scope, void **out)
 {
     ferryi_lane *lane;
-    if (!open_fits(buffer, element, access, offset, count, scope, out))
-        return refuse_open(buffer, element, access, offset, count, 1, scope, out);
-    ferry_status status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
-    if (status != FERRY_OK)
-        return status;
-    return open_at(buffer->store, ferryi_buffer_range(buffer, offset, count), access, lane->place, lane, scope, out);
+    struct ferryi_range range;
+    ferry_status status;
+    do {
+        if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
+            return refuse_open(buffer, element, access, offset, count, 1, scope, out);
+        status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
+        if (status != FERRY_OK)
+            return status;
+        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, lane->place, lane, scope, out);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -233,14 +255,11 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
                          size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_range range;
-    if (access != FERRY_READ || !stream || !arguments_fit(buffer, element, scope, out) || stream->context != buffer->store->context ||
-        !find_range(buffer, offset, count, &range))
-        return open_device(buffer, element, access, stream, offset, count, scope, out);
-    ferryi_store *store = buffer->store;
-    ferryi_lane *lane = stream->lane;
-    if (lane->is_plain && open_read_hit(store, range, lane, scope, out))
+    if (access == FERRY_READ && stream && arguments_fit(buffer, element, scope, out) && stream->context == buffer->store->context &&
+        find_range(buffer, offset, count, &range) && stream->lane->is_plain &&
+        open_read_hit(buffer->store, range, goes_to_end(buffer, count), stream->lane, scope, out))
         return FERRY_OK;
-    return open_read(store, range.begin, range.end, lane, scope, out);
+    return open_device(buffer, element, access, stream, offset, count, scope, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
@@ -282,6 +301,7 @@ close_first_read_hit(ferryi_store *store, struct ferryi_claim *claim)
 }
 
 /* Under the lock: close a write, if that takes no driver call. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
@@ -302,6 +322,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 }
 
 /* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
+FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
 find_claim(const ferry_scope *scope)
 {
@@ -314,30 +335,25 @@ find_claim(const ferry_scope *scope)
     return NULL;
 }
 
-/* Locked: one of several scopes that share the claim goes, unlocked then; false when it is the last, or the only one. */
-static bool
-drop_share(ferryi_store *store, struct ferryi_claim *claim, ferry_scope *scope)
+/* Of scopes that share a claim each has a bit of its own. A scope that has the claim alone has no flags. */
+static uint32_t
+share_of(const ferry_scope *scope)
 {
-    uint32_t mine = 1u << (scope->flags & (FERRYI_CLAIM_SHARES - 1));
-    if (claim->shares == 1)
-        return false;
-    if (claim->shares == mine) {
-        claim->shares = 1;
-        return false;
-    }
-    claim->shares &= ~mine;
-    ferryi_store_unlock(store);
-    scope->store = NULL;
-    return true;
+    return 1u << (scope->flags & (FERRYI_CLAIM_SHARES - 1));
+}
+
+static bool
+is_shared(const struct ferryi_claim *claim, const ferry_scope *scope)
+{
+    return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
 /* Locked: the claim is this thread's to close. It is no scope any more, for copies of the scope that others close; who conflicts waits. */
-static struct ferryi_claim
+static void
 take_claim(struct ferryi_claim *claim)
 {
     claim->id = 0;
     claim->state = FERRYI_CLAIM_CALL;
-    return *claim;
 }
 
 FERRYI_COLD static ferry_status
@@ -349,22 +365,44 @@ close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_clo
     return ferryi_access_close(&access, how, lane);
 }
 
+/* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
 FERRYI_COLD static ferry_status
-close_how(ferry_scope *scope, enum ferryi_close how)
+close_how(ferry_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
 {
-    struct ferryi_claim *claim = find_claim(scope);
-    if (!claim) {
-        scope->store = NULL;
-        return FERRY_OK;
+    ferryi_store *store = scope->store;
+    ferry_status status = ferryi_callback_check("close a scope");
+    if (status != FERRY_OK)
+        return status;
+    for (bool noted = false;;) {
+        struct ferryi_claim *claim = find_claim(scope);
+        if (!claim)
+            break;
+        struct ferryi_claim copy = *claim;
+        bool shared = is_shared(claim, scope);
+        const struct ferryi_claim *relying = how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
+        /* It is not known yet how the call comes out. It is another thread's: here nothing is abandoned inside a callback. */
+        if (relying) {
+            ferryi_store_unlock_and_park(store, 0);
+            continue;
+        }
+        if (!shared)
+            take_claim(claim);
+        else if (noted)
+            claim->shares &= ~share_of(scope);
+        ferryi_store_unlock(store);
+        if (!shared)
+            return close_slow(scope, &copy, how, last_use ? last_use : copy.lane);
+        if (noted)
+            break;
+        status = ferryi_access_note_use(store, &copy, last_use ? last_use : copy.lane);
+        noted = true;
     }
-    if (drop_share(scope->store, claim, scope))
-        return FERRY_OK;
-    struct ferryi_claim copy = take_claim(claim);
-    ferryi_store_unlock(scope->store);
-    return close_slow(scope, &copy, how, copy.lane);
+    scope->store = NULL;
+    return status;
 }
 
 /* No common READ hit: with the plain lock held, and a claim that may be another's. */
+FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(ferry_scope *scope)
 {
@@ -377,7 +415,7 @@ close_locked(ferry_scope *scope)
         scope->store = NULL;
     }
     ferryi_store_unlock_plain(store);
-    return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT);
+    return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT, NULL);
 }
 
 static __attribute__((noinline)) ferry_status
@@ -385,7 +423,7 @@ close_scope(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
-    return scope->store ? close_how(scope, FERRYI_CLOSE_COMMIT) : FERRY_OK;
+    return scope->store ? close_how(scope, FERRYI_CLOSE_COMMIT, NULL) : FERRY_OK;
 }
 
 ferry_status
@@ -411,7 +449,7 @@ ferry_scope_abandon(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a scope: it is NULL");
-    return scope->store ? close_how(scope, FERRYI_CLOSE_ABANDON) : FERRY_OK;
+    return scope->store ? close_how(scope, FERRYI_CLOSE_ABANDON, NULL) : FERRY_OK;
 }
 
 ferry_status
@@ -422,6 +460,9 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     ferryi_store *store = scope->store;
     if (!store)
         return FERRY_OK;
+    ferry_status status = ferryi_callback_check("close a scope on a stream");
+    if (status != FERRY_OK)
+        return status;
     if (last_use->context != store->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "close a scope on a stream: the stream belongs to another context");
     struct ferryi_claim *claim = find_claim(scope);
@@ -430,15 +471,11 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         return FERRY_OK;
     }
     int place = claim->place;
-    bool wrong = place != last_use->lane->place;
-    if (!wrong && drop_share(store, claim, scope))
-        return FERRY_OK;
-    struct ferryi_claim taken = wrong ? *claim : take_claim(claim);
     ferryi_store_unlock(store);
-    if (wrong)
+    if (place != last_use->lane->place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
-    return close_slow(scope, &taken, FERRYI_CLOSE_COMMIT, last_use->lane);
+    return close_how(scope, FERRYI_CLOSE_COMMIT, last_use->lane);
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */
@@ -460,13 +497,16 @@ ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeo
     for (bool in_time = timeout_ns > 0;;) {
         ferryi_store_lock(store);
         bool busy = ferryi_access_conflict(store, &wanted, true) == FERRYI_CONFLICT_BUSY;
-        if (!busy || !in_time) {
+        if (!busy) {
+            ferryi_store_unlock(store);
+            return FERRY_OK;
+        }
+        if (!in_time) {
             char scope[FERRYI_SCOPES_TEXT];
             ferryi_access_describe_busy(&wanted, scope, sizeof(scope));
             ferryi_store_unlock(store);
-            return !busy ? FERRY_OK
-                         : ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
-                                       ferryi_store_name(store), (unsigned long long)timeout_ns, scope);
+            return ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
+                               ferryi_store_name(store), (unsigned long long)timeout_ns, scope);
         }
         in_time = ferryi_store_unlock_and_park(store, deadline);
     }

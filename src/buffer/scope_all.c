@@ -9,35 +9,38 @@
 /* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
 
 static ferry_status
-check_argument(const ferry_argument *argument, size_t index, const ferry_context *context)
+check_argument(const ferry_argument *argument, size_t index, const ferry_context *context, struct ferryi_range *out)
 {
     if (argument->is_value)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu is a value", index);
     if (argument->access < FERRY_READ || argument->access > FERRY_OVERWRITE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
-    struct ferryi_range range;
     ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset, argument->count,
-                                              "open several buffers", &range);
+                                              "open several buffers", out);
     if (status == FERRY_OK && argument->buffer->store->context != context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "open several buffers: argument %zu belongs to another context", index);
     return status;
 }
 
-/* Fill `wanted` with the arguments that are not empty; index[i] tells where argument i went, or SIZE_MAX. */
-static size_t
-collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index)
+/* Fill `wanted` with the arguments that are not empty; index[i] is the position of argument i in it, or SIZE_MAX. */
+static ferry_status
+collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index, size_t *out_used)
 {
-    size_t used = 0;
-    ferryi_site site = ferryi_context_site(arguments[0].buffer->store->context, FERRYI_SITE_NONE);
+    ferry_context *context = arguments[0].buffer->store->context;
+    ferryi_site site = ferryi_context_site(context, FERRYI_SITE_NONE);
+    *out_used = 0;
     for (size_t i = 0; i < count; i++) {
-        struct ferryi_range range = ferryi_buffer_range(arguments[i].buffer, arguments[i].offset, arguments[i].count);
-        index[i] = range.begin == range.end ? SIZE_MAX : used;
+        struct ferryi_range range;
+        ferry_status status = check_argument(&arguments[i], i, context, &range);
+        if (status != FERRY_OK)
+            return status;
+        index[i] = range.begin == range.end ? SIZE_MAX : *out_used;
         if (range.begin != range.end)
-            wanted[used++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
-                                                    .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
-                                                    .lane = lane, .reason = "open_all", .site = site};
+            wanted[(*out_used)++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
+                                                           .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
+                                                           .lane = lane, .reason = "open_all", .site = site};
     }
-    return used;
+    return FERRY_OK;
 }
 
 /* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
@@ -112,8 +115,6 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
         status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
     if (status == FERRY_OK && lane && lane->place != place)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, lane->place);
-    for (size_t i = 0; i < count && status == FERRY_OK; i++)
-        status = check_argument(&arguments[i], i, context);
     if (status != FERRY_OK)
         return status;
 
@@ -122,11 +123,16 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
     if (wanted && index) {
         struct ferryi_access *merged = wanted + count;
         size_t *group = index + count;
-        size_t used = collect(arguments, count, place, lane, wanted, index);
-        size_t left = ferryi_access_merge(wanted, used, merged, group);
-        status = shares_suffice(group, used) ? ferryi_access_open(merged, left)
-                                             : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
-                                                           FERRYI_CLAIM_SHARES - 1);
+        size_t used, left = 0;
+        status = collect(arguments, count, place, lane, wanted, index, &used);
+        if (status == FERRY_OK) {
+            left = ferryi_access_merge(wanted, used, merged, group);
+            if (!shares_suffice(group, used))
+                status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
+                                     FERRYI_CLAIM_SHARES - 1);
+        }
+        if (status == FERRY_OK)
+            status = ferryi_access_open(merged, left);
         if (status == FERRY_OK) {
             for (size_t i = 0; i < left; i++) {
                 ferryi_store_lock(merged[i].store);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/base/sanitizer.h"
 #include "src/buffer/bodies.h"
@@ -21,6 +22,7 @@
 static void
 free_memory(ferryi_store *store)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_valid_map_clear(&store->map);
     free(store->claims);
     free(store);
@@ -30,6 +32,7 @@ free_memory(ferryi_store *store)
 static void
 clean(ferryi_store *store, size_t total)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_claim *claims = store->claims;
     uint32_t capacity = store->claim_capacity;
     ferryi_valid_map map = store->map;
@@ -74,7 +77,8 @@ make_name(const char *name, struct ferryi_store_extra **out)
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name", name);
 }
 
-/* Under the list's mutex. In the list, what looks at it finds neither a handle nor a copy yet. */
+/* In the list, what looks at it finds neither a handle nor a copy yet. */
+FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 list(ferry_context *context, ferryi_store *store)
 {
@@ -84,11 +88,15 @@ list(ferry_context *context, ferryi_store *store)
     context->store_count++;
 }
 
+FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 begin(ferryi_store *store, ferry_context *context, size_t bytes, const ferry_buffer_options *options)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_valid_map_reuse(&store->map, bytes);
     store->context = context;
+    store->next_id = context->last_id;
+    store->visited = (uint32_t)store->next_id;
     if (context->debug)
         atomic_init(&store->word, FERRYI_STORE_GUARDED);
     store->references = 1;
@@ -174,12 +182,30 @@ ferryi_store_unlist(ferryi_store *store)
     store->next = store->prev = NULL;
 }
 
-void
-ferryi_store_retain(ferryi_store *store)
+bool
+ferryi_store_retain(ferryi_store *store, size_t end)
 {
     ferryi_store_lock(store);
-    store->references++;
+    bool fits = end <= store->map.bytes;
+    store->references += fits;
     ferryi_store_unlock(store);
+    return fits;
+}
+
+static void
+call_on_release(struct ferryi_store_extra *extra, void *memory)
+{
+    if (!extra || !extra->on_release)
+        return;
+    void (*on_release)(void *memory, void *user) = extra->on_release;
+    extra->on_release = NULL;
+    struct ferryi_callback running;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_RELEASE, "on_release");
+    on_release(memory, extra->on_release_user);
+    ferryi_callback_leave(&running);
+    ferryi_last_error_restore(&kept);
 }
 
 /* The owner of borrowed memory hears when nothing uses it any more. */
@@ -192,16 +218,13 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
                                          ferryi_lanes_wait(order, NULL, copy->readers) != FERRY_OK))
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
                    ferry_last_error());
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra && extra->on_release)
-        extra->on_release(memory, extra->on_release_user);
-    if (extra)
-        extra->on_release = NULL;
+    call_on_release(ferryi_store_extra_of(store), memory);
 }
 
 static void
 release_copies(ferryi_store *store)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin)); /* no handle is left, or the context ends: its work is done */
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
         memset(&store->copies[place], 0, sizeof(copy));
@@ -222,7 +245,8 @@ release_copies(ferryi_store *store)
 static void
 end_wrap(ferryi_store *store)
 {
-    struct ferryi_range whole = {0, store->map.bytes};
+    ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
+    struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
         return;
     if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap", NULL) != FERRY_OK)
@@ -230,12 +254,23 @@ end_wrap(ferryi_store *store)
                    ferryi_store_name(store), ferry_last_error());
 }
 
+/* Nobody finds a store any more whose end calls the program. */
+static void
+unlist_wrap(ferry_context *context, ferryi_store *store)
+{
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store_unlist(store);
+    ferryi_mutex_unlock(&context->store_mutex);
+}
+
 /* Out of the list; kept when there is room, and nobody may still be reading its name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
+    context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
     bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES && store->claim_capacity <= SPARE_CLAIMS && !ferryi_store_extra_of(store);
     if (kept) {
         store->next = context->spare_stores;
@@ -276,6 +311,9 @@ ferryi_store_free(ferryi_store *store)
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
         ferryi_store_unlock(store);
     }
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    if (extra && extra->on_release)
+        unlist_wrap(context, store);
     end_wrap(store);
     ferryi_bodies_cut(store);
     release_copies(store);
@@ -326,7 +364,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     ferryi_store_unlock(store);
 }
 
-/* With the lock. To destroy a buffer while scopes of it are open is a mistake; they keep the store. */
+/* To destroy a buffer while scopes of it are open is a mistake; they keep the store. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_open_scopes(ferryi_store *store)
 {
@@ -364,12 +403,28 @@ ferryi_stores_clear(ferry_context *context)
     ferryi_store *spare = context->spare_stores;
     context->spare_stores = NULL;
     ferryi_mutex_unlock(&context->store_mutex);
+    ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
     while (spare) {
         ferryi_store *next = spare->next;
         free_memory(spare);
         ferryi_context_release(context);
         spare = next;
     }
+}
+
+/* The lane of the first open claim from `*slot` on that has one, and has none afterwards; false when there is no such claim. */
+static bool
+take_lane(ferryi_store *store, uint32_t *slot, ferryi_lane **out)
+{
+    *out = NULL;
+    ferryi_store_lock(store);
+    for (; *slot < store->claim_high && !*out; *slot += !*out) {
+        struct ferryi_claim *claim = &store->claims[*slot];
+        *out = claim->state != FERRYI_CLAIM_FREE ? claim->lane : NULL;
+        claim->lane = NULL;
+    }
+    ferryi_store_unlock(store);
+    return *out != NULL;
 }
 
 void
@@ -379,21 +434,18 @@ ferryi_store_kill(ferryi_store *store)
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
-    uint32_t high = store->claim_high;
     ferryi_store_unlock(store);
     /* Lanes end with the context; scopes that are closed later have nothing to note. */
-    for (uint32_t slot = 0; slot < high; slot++) {
-        ferryi_lane *lane = store->claims[slot].state != FERRYI_CLAIM_FREE ? store->claims[slot].lane : NULL;
-        store->claims[slot].lane = NULL;
-        if (lane)
-            ferryi_lane_let_go(lane);
-    }
+    ferryi_lane *lane;
+    for (uint32_t slot = 0; take_lane(store, &slot, &lane); slot++)
+        ferryi_lane_let_go(lane);
     ferryi_store_mark_dead(store);
 }
 
 void
 ferryi_store_inherit(ferryi_store *store)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     /* Whatever another thread was changing is left as it was, unused: the store is empty, and nobody holds its lock. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra) {

@@ -10,6 +10,12 @@
  * happens under it. When the map has many segments or many claims are open, the word says so, and a mutex of the context is taken
  * before the spin bit, so that nobody spins through long walks. No thread holds two stores' locks at once.
  *
+ * What the lock guards may change while nobody holds it: the length, the map and the addresses of the copies. A resize changes all three
+ * at once, in one hold of the lock and under a claim on the whole store. So there is one rule. A range that was computed from a handle's
+ * count is a request. It is compared with the length under the lock, by whoever claims it, retains it for a view or takes a snapshot, and
+ * from then on only the claim, the view or the lock keeps it true. Likewise the address of a copy is read under the lock, and holds as
+ * long as a claim on its place, or a pin.
+ *
  * A claim is an open scope of a user (HELD), a scope being opened (MOVING), or a call that opens and closes its own (CALL). It is what
  * conflicts are found by. Claims that a user holds make others fail with BUSY; the others are waited for.
  *
@@ -20,6 +26,7 @@
 #include <ferry/buffer.h>
 
 #include "src/base/base.h"
+#include "src/base/interleave.h"
 #include "src/base/site.h"
 #include "src/context.h"
 #include "src/valid_map.h"
@@ -39,6 +46,9 @@ enum {
 /* What a claim does beside the public accesses. */
 enum { FERRYI_ACCESS_DROP = 4 /* the copy at `place` is given up */ };
 
+/* No thread has this identity: the call waits in the queue of a helper thread. */
+#define FERRYI_THREAD_QUEUED 0
+
 #define FERRYI_PLACE_NONE 255 /* a claim that is on bytes, not on a copy */
 
 enum ferryi_claim_state {
@@ -46,6 +56,7 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_MOVING,
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
+    FERRYI_CLAIM_RELYING,  /* a call's, that has been prepared on top of an open write of its own stream */
     FERRYI_CLAIM_SCATTERED /* a call's, on the pieces of a list only: begin and end are just their bounds */
 };
 
@@ -71,7 +82,7 @@ struct ferryi_spans {
 #define FERRYI_CLAIM_KIND                                                                      \
     {                                                                                          \
         uint8_t access, place, state;                                                          \
-        bool same_lane_seen; /* a later scope on the same stream already relies on this write */ \
+        bool same_lane_seen; /* a later scope or launch on the same stream made this write count */ \
         uint32_t shares;     /* bit n: share n is open; see scope.c */                         \
     }
 
@@ -84,7 +95,7 @@ struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
     ferryi_lane *lane;   /* NULL: the host */
-    uint64_t thread;     /* who opened it; for the user's scopes only on per-thread streams. 0: handed over */
+    uint64_t thread;     /* the thread whose call this is, or FERRYI_THREAD_QUEUED; for the user's scopes only on per-thread streams */
     union {
         struct FERRYI_CLAIM_KIND;
         uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
@@ -134,28 +145,29 @@ typedef struct ferryi_store {
     _Atomic uint64_t word;
     union {
         struct {
-            uint32_t claim_count, claim_high; /* open; slots up to the last open one */
+            FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t claim_count, claim_high; /* open; slots up to the last open one */
         };
-        uint64_t claim_counts;                /* both, for the hit path: FERRYI_CLAIM_ONE each time */
+        FERRYI_GUARDED_BY(ferryi_store_spin) uint64_t claim_counts;                /* both, for the hit path: FERRYI_CLAIM_ONE each time */
     };
-    uint32_t claim_capacity, write_claims;    /* room; open ones that are no READ */
-    uint32_t exists;                          /* places with a copy, logically */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t claim_capacity, write_claims;    /* room; open ones that are no READ */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t exists;                          /* places with a copy, logically */
     uint32_t shared;                          /* places that use copies[0] */
-    struct ferryi_claim *claims;
-    uint64_t next_id;
-    ferryi_valid_map map;
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_claim *claims;
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint64_t next_id;
+    FERRYI_GUARDED_BY(ferryi_store_spin) ferryi_valid_map map;
     ferry_context *context;
     struct ferry_buffer first; /* the handle it was created with */
-    uint32_t references; /* handles on it; under the lock */
-    uint32_t visited;    /* next_id when eviction last came by (evict.c) */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* handles on it */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t visited;    /* next_id when eviction last came by (evict.c) */
     uint8_t memory;      /* ferry_memory_kind */
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
     uint8_t align_shift; /* copies are aligned to 1 << this */
-    bool read_only, scrub, crowded;
+    bool read_only, scrub;
+    FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
-    struct ferryi_store *next, *prev; /* the context's list, youngest first */
-    struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
+    FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
 
 /* -- life ------------------------------------------------------------------------------------------ */
@@ -164,15 +176,16 @@ typedef struct ferryi_store {
 ferry_status ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed, ferryi_store **out);
 /* Its first handle, which takes over the reference. */
 ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
-/* Out of the list, if it is in it; with the list's mutex held. */
-void ferryi_store_unlist(ferryi_store *store);
+/* Out of the list, if it is in it. */
+FERRYI_REQUIRES(ferryi_stores_mutex) void ferryi_store_unlist(ferryi_store *store);
 /* Stores that wait to be used again go, once the context is closed; the caller holds it. */
 void ferryi_stores_clear(ferry_context *context);
-void ferryi_store_retain(ferryi_store *store);
+/* Count a view or a batch that covers bytes up to `end`. From then on the store cannot be resized. False, and not counted, when it has fewer bytes by now. */
+bool ferryi_store_retain(ferryi_store *store, size_t end);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* With the lock: an open scope of the user's, such as "update_host of bytes 0 to 40", in a checked run also whose. @return as snprintf() */
-int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes);
+/* An open scope of the user's, such as "update_host of bytes 0 to 40", in a checked run also whose. @return as snprintf() */
+FERRYI_REQUIRES(ferryi_store_spin) int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes);
 /* Likewise all of them; "" for none. Without the lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
@@ -219,17 +232,21 @@ ferryi_store_lost_text(const struct ferryi_store_extra *extra)
 /* -- the lock -------------------------------------------------------------------------------------- */
 
 void ferryi_store_lock_slow(ferryi_store *store);
-void ferryi_store_unlock_slow(ferryi_store *store, uint64_t word);
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_store_unlock_slow(ferryi_store *store, uint64_t word);
 
+FERRYI_ACQUIRES(ferryi_store_spin)
 static inline void
 ferryi_store_lock(ferryi_store *store)
 {
     uint64_t idle = 0;
+    FERRYI_INTERLEAVE();
     if (!atomic_compare_exchange_strong_explicit(&store->word, &idle, FERRYI_STORE_SPIN, memory_order_acquire,
                                                  memory_order_relaxed))
         ferryi_store_lock_slow(store);
+    ferryi_lock_is_taken(FERRYI_CLASS(ferryi_store_spin));
 }
 
+FERRYI_RELEASES(ferryi_store_spin)
 static inline void
 ferryi_store_unlock(ferryi_store *store)
 {
@@ -238,16 +255,18 @@ ferryi_store_unlock(ferryi_store *store)
         atomic_store_explicit(&store->word, 0, memory_order_release);
     else
         ferryi_store_unlock_slow(store, word);
+    ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
+    FERRYI_INTERLEAVE();
 }
 
 /* Unlock, and wake those who wait for a claim to go. */
-void ferryi_store_unlock_waking(ferryi_store *store);
+FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
 /* The context was destroyed; the lock is free afterwards. */
 void ferryi_store_mark_dead(ferryi_store *store);
 
 /* Unlock, and sleep until some claim has gone, or the deadline (0: none) has passed: false. */
-bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
+FERRYI_RELEASES(ferryi_store_spin) bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 
 static inline bool
 ferryi_store_is_dead(const ferryi_store *store)
@@ -255,7 +274,8 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
-/* Under the lock: how many scopes of the user are open. Claims of running calls are none of his business. */
+/* How many scopes of the user are open. Claims of running calls are none of his business. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_store_scopes(const ferryi_store *store)
 {
@@ -265,7 +285,8 @@ ferryi_store_scopes(const ferryi_store *store)
     return scopes;
 }
 
-/* Under the lock: nobody has a handle, and the last claim went. */
+/* Nobody has a handle, and the last claim went. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_store_is_over(const ferryi_store *store)
 {
@@ -273,21 +294,50 @@ ferryi_store_is_over(const ferryi_store *store)
 }
 
 /* The hit path's lock: taken only when the word is empty, so that there is nobody to wake, nothing to free, and no long walk. */
+FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
 {
     uint64_t idle = 0;
+    FERRYI_INTERLEAVE();
     return atomic_compare_exchange_strong_explicit(&store->word, &idle, FERRYI_STORE_SPIN, memory_order_acquire, memory_order_relaxed);
 }
 
+FERRYI_RELEASES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_store_unlock_plain(ferryi_store *store)
 {
+    ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
     atomic_store_explicit(&store->word, 0, memory_order_release);
+    FERRYI_INTERLEAVE();
 }
 
 /* -- copies ---------------------------------------------------------------------------------------- */
 
+/*
+ * What an open claim keeps as it is: the length of the store, and the address of the copy that the claim is on. Functions that count on a claim of
+ * their caller's say so to the analysis of locks, which cannot see it, as they begin: ferryi_claim_is_held().
+ */
+FERRYI_LOCK_CLASS(ferryi_claim_lock);
+#define ferryi_claim_is_held() ferryi_lock_is_held(FERRYI_CLASS(ferryi_claim_lock))
+
+FERRYI_REQUIRES(ferryi_claim_lock)
+static inline size_t
+ferryi_claimed_bytes(const ferryi_store *store)
+{
+    ferryi_lock_is_held(FERRYI_CLASS(ferryi_store_spin));
+    return store->map.bytes;
+}
+
+FERRYI_REQUIRES(ferryi_claim_lock)
+static inline const struct ferryi_place_copy *
+ferryi_claimed_copy(const ferryi_store *store, int place)
+{
+    ferryi_lock_is_held(FERRYI_CLASS(ferryi_store_spin));
+    return &store->copies[(store->shared >> place & 1) ? 0 : place];
+}
+
+FERRYI_REQUIRES(ferryi_store_spin)
 static inline struct ferryi_place_copy *
 ferryi_store_copy(ferryi_store *store, int place)
 {
@@ -300,13 +350,21 @@ ferryi_store_same_memory(const ferryi_store *store, int a, int b)
     return a == b || ((store->shared >> a & 1) && (store->shared >> b & 1));
 }
 
+/* The places that use the memory of the copy at `place`, itself too. */
+static inline ferryi_places
+ferryi_store_sharers(const ferryi_store *store, int place)
+{
+    return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
+}
+
 /* Memory for the copy at `place`, if it has none; marks the copy as existing. Called without the lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
 /* In two steps: a block of so many bytes for the copy, without the lock; and, under it, to be the copy's unless it has memory by now: false when it has none. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out);
-bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
-/* Take the copy's memory out, under the lock; give it back without the lock, when its uses are done. */
-struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
+/* A block that is too small, because of a resize meanwhile, is not taken. */
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
+/* Take the copy's memory out; give it back without the lock, when its uses are done. */
+FERRYI_REQUIRES(ferryi_store_spin) struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
 
 /*
@@ -323,8 +381,8 @@ ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lan
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_lane *lane);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_lane *lane);
 
-/* The value at `place` is gone on the range: where it was the only one, reads fail with `status` and `text` until it is
- * overwritten. Without the lock; may be called from a device's thread. */
+/* The value at `place` is gone on the range, as far as the store still has it: where it was the only one, reads fail with `status` and
+ * `text` (NULL: there was no memory for it) until it is overwritten. Without the lock; may be called from a device's thread. */
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status, const char *text);
 
 /* Promise room in the map for `count` more commits. Without the lock. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/guard.h"
 
 /* Copies above this turn pinned; smaller ones do not begin with a page, and gain little. */
@@ -70,7 +71,11 @@ home_of(const ferryi_store *store, int place)
 ferry_status
 ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
 {
-    return take_block(store, home_of(store, place), ferryi_max_size(bytes, 1), out);
+    const void *outer = ferryi_callback_thread.store;
+    ferryi_callback_thread.store = store;
+    ferry_status status = take_block(store, home_of(store, place), ferryi_max_size(bytes, 1), out);
+    ferryi_callback_thread.store = outer;
+    return status;
 }
 
 bool
@@ -146,9 +151,10 @@ ferryi_store_crossed(ferryi_store *store, size_t bytes)
     struct ferryi_place_copy *copy = &store->copies[0];
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED && whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
+    /* The crossing after `pin_after` others pins the copy. */
+    bool due = counts && copy->crossings >= context->pin_after && (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->crossings < UINT16_MAX)
         copy->crossings++;
-    bool due = counts && copy->crossings >= context->pin_after && (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     void *memory = copy->pointer;
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1), due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);

@@ -7,7 +7,7 @@
 
 #define SPINS_BEFORE_YIELD 64
 
-static ferryi_mutex *
+static pthread_mutex_t *
 long_lock(ferryi_store *store)
 {
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
@@ -35,7 +35,7 @@ ferryi_store_lock_slow(ferryi_store *store)
 {
     if (take_spin(store, 0, FERRYI_STORE_LONG))
         return;
-    ferryi_mutex_lock(long_lock(store));
+    ferryi_system_mutex_lock(long_lock(store));
     take_spin(store, FERRYI_STORE_MUTEXED, 0);
 }
 
@@ -45,10 +45,10 @@ ferryi_store_unlock_slow(ferryi_store *store, uint64_t word)
     uint64_t next = word & ~(uint64_t)(FERRYI_STORE_SPIN | FERRYI_STORE_MUTEXED | FERRYI_STORE_LONG);
     if (store->crowded)
         next |= FERRYI_STORE_LONG;
-    ferryi_mutex *mutex = word & FERRYI_STORE_MUTEXED ? long_lock(store) : NULL;
+    pthread_mutex_t *mutex = word & FERRYI_STORE_MUTEXED ? long_lock(store) : NULL;
     atomic_store_explicit(&store->word, next, memory_order_release);
     if (mutex)
-        ferryi_mutex_unlock(mutex);
+        ferryi_system_mutex_unlock(mutex);
 }
 
 void

@@ -31,24 +31,35 @@ ferryi_store_promise(ferryi_store *store, uint32_t count)
     return status;
 }
 
+/* Without room for the split more is lost than need be, never less. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+commit_loss(ferryi_store *store, int place, size_t begin, size_t end, bool room)
+{
+    if (begin < end && room)
+        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_LOSE, begin, end);
+    else if (begin < end)
+        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_LOSE);
+    else if (room)
+        ferryi_valid_map_unpromise(&store->map);
+}
+
 void
 ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status, const char *text)
 {
-    char *copy = strdup(text);
+    char *copy = text ? strdup(text) : NULL;
     struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
     bool room = ferryi_store_promise(store, 1) == FERRY_OK;
     ferryi_store_lock(store);
+    /* A resize may have cut the range since. */
+    end = ferryi_min_size(end, store->map.bytes);
     char *old = copy;
-    if (extra) {
+    if (extra && begin < end) {
         old = extra->lost_text;
         extra->lost_status = status;
         extra->lost_text = copy;
     }
-    /* Without room for the split more is lost than need be, never less. */
-    if (room)
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_LOSE, begin, end);
-    else
-        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_LOSE);
+    commit_loss(store, place, begin, end, room);
     ferryi_store_unlock_waking(store);
     free(old);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
 #include "src/context.h"
@@ -38,6 +39,7 @@ ferryi_stream_take_failure(ferry_stream *stream)
 
 /* -- opening --------------------------------------------------------------------------------------- */
 
+FERRYI_REQUIRES(ferryi_streams_mutex)
 static ferry_stream *
 find_native(ferry_context *context, int place, void *native)
 {
@@ -47,7 +49,7 @@ find_native(ferry_context *context, int place, void *native)
     return NULL;
 }
 
-/* With the context's stream mutex held. */
+FERRYI_REQUIRES(ferryi_streams_mutex)
 static ferry_status
 stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
 {
@@ -105,6 +107,23 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
     return status;
 }
 
+/*
+ * Checks a handle that is none of the context's streams. Only a driver has further streams; on other devices Ferry makes them all. A driver is asked about
+ * the handle, and refuses it if it can tell.
+ */
+static ferry_status
+check_native(ferry_context *context, int place, void *native)
+{
+    ferryi_device *device = context->devices[place];
+    bool capturing;
+    if (!device->default_is_null)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p is no stream of this context", context->names[place], native);
+    ferry_status status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
+    if (status == FERRY_ERROR_DEVICE)
+        return ferryi_fail_in(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p", context->names[place], native);
+    return status;
+}
+
 ferry_status
 ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream **out)
 {
@@ -121,7 +140,9 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
         known->references++;
         *out = known;
     } else {
-        status = stream_new(context, place, native, out);
+        status = check_native(context, place, native);
+        if (status == FERRY_OK)
+            status = stream_new(context, place, native, out);
     }
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;
@@ -129,6 +150,7 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
+FERRYI_REQUIRES(ferryi_streams_mutex)
 static void
 unlink_stream(ferry_stream *stream)
 {
@@ -145,6 +167,7 @@ stream_release(void *header)
 {
     ferry_stream *stream = header;
     ferry_context *context = stream->context ? stream->context : stream->former;
+    ferryi_mutex_is_needless(&stream->mutex);
     ferryi_mutex_destroy(&stream->mutex);
     free(stream->failure_text);
     free(stream);
@@ -168,20 +191,17 @@ stream_free(ferry_stream *stream)
 }
 
 void
-ferry_stream_destroy(ferry_stream **stream)
+ferryi_stream_retain(ferry_stream *stream)
 {
-    if (!stream || !*stream)
-        return;
-    ferry_stream *closing = *stream;
-    ferry_context *context = closing->context;
-    *stream = NULL;
-    if (!context) {
-        ferryi_log(&closing->former->log, FERRY_LOG_ERROR, "destroy a stream: it was destroyed before");
-        return;
-    }
-    if (context->inherited)
-        return;
+    ferryi_mutex_lock(&stream->context->stream_mutex);
+    stream->references++;
+    ferryi_mutex_unlock(&stream->context->stream_mutex);
+}
 
+void
+ferryi_stream_release(ferry_stream *closing)
+{
+    ferry_context *context = closing->context;
     ferryi_mutex_lock(&context->stream_mutex);
     bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
     bool alive = !atomic_load(&context->closed);
@@ -196,8 +216,25 @@ ferry_stream_destroy(ferry_stream **stream)
 }
 
 void
+ferry_stream_destroy(ferry_stream **stream)
+{
+    if (!stream || !*stream)
+        return;
+    ferry_stream *closing = *stream;
+    ferry_context *context = closing->context;
+    if (ferryi_callback_refuses_end(context ? &context->log : NULL, FERRYI_CALLBACK_RELEASE, "destroy a stream"))
+        return;
+    *stream = NULL;
+    if (!context)
+        ferryi_log(&closing->former->log, FERRY_LOG_ERROR, "destroy a stream: it was destroyed before");
+    else if (!context->inherited)
+        ferryi_stream_release(closing);
+}
+
+void
 ferryi_streams_close(ferry_context *context)
 {
+    ferryi_mutex_is_needless(&context->stream_mutex);
     while (context->streams) {
         ferry_stream *stream = context->streams;
         context->streams = stream->next;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
+
 /*
  * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk buffers at the device, the caller's
  * thread hands them to the callback, the finisher waits for their work and writes them out. Chunk k uses buffer k modulo their number;
@@ -32,6 +34,8 @@ struct slot {
     uint64_t begun_ns;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_pipeline_mutex);
+
 struct pipeline {
     const ferry_stream_file_options *options;
     ferry_context *context;
@@ -47,10 +51,12 @@ struct pipeline {
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
     ferryi_cond loader, worker, finisher; /* where the thread of each stage waits for the others */
-    ferryi_mutex mutex;                   /* what follows */
-    uint64_t loaded, queued, finished; /* chunks */
-    ferry_status status;               /* the first failure */
-    char *text;
+    struct ferryi_pipeline_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
+        uint64_t loaded, queued, finished; /* chunks */
+        ferry_status status;               /* the first failure */
+        char *text;
+    };
 };
 
 /* -- the stages' agreement ------------------------------------------------------------------------- */
@@ -212,7 +218,11 @@ static ferry_status
 call_back(struct pipeline *pipeline, const ferry_file_chunk *chunk)
 {
     ferryi_explain("%s", "");
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "work");
+    running.lent = chunk->buffer;
     ferry_status status = pipeline->options->work(chunk, pipeline->options->user);
+    ferryi_callback_leave(&running);
     if (status != FERRY_OK && !*ferry_last_error())
         ferryi_explain("the callback returned %s for element %llu and the %zu after it", ferry_status_name(status),
                        (unsigned long long)chunk->offset, chunk->count - 1);
@@ -252,7 +262,13 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
 {
     const ferry_stream_file_options *options = pipeline->options;
     uint64_t done = bytes_before(pipeline, chunks);
-    if (!options->keep_going || options->keep_going((size_t)done, (size_t)pipeline->bytes, options->user) || done == pipeline->bytes)
+    if (!options->keep_going)
+        return true;
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "keep_going");
+    bool goes_on = options->keep_going((size_t)done, (size_t)pipeline->bytes, options->user);
+    ferryi_callback_leave(&running);
+    if (goes_on || done == pipeline->bytes)
         return true;
     ferryi_explain("%s", "cancelled");
     return false;
@@ -390,6 +406,7 @@ open_pipeline(struct pipeline *pipeline)
         return status;
     pipeline->place = lane->place;
     pipeline->stream = options->stream ? options->stream : pipeline->context->defaults[lane->place];
+    ferryi_stream_retain(pipeline->stream);
     pipeline->element = options->element ? options->element : &byte_element;
     FERRY_TRY(status, out, open_input(pipeline));
     FERRY_TRY(status, out, open_output(pipeline));
@@ -427,6 +444,7 @@ end_files(struct pipeline *pipeline)
     const ferry_stream_file_options *options = pipeline->options;
     ferryi_file_note_direct(pipeline->context, &pipeline->input, options->direct);
     ferryi_file_note_direct(pipeline->context, &pipeline->output, options->direct && pipeline->output.fd >= 0);
+    ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
     ferry_status status = pipeline->status;
     if (status == FERRY_OK)
         status = ferryi_file_check_unchanged(&pipeline->input);
@@ -447,6 +465,8 @@ close_pipeline(struct pipeline *pipeline)
         ferry_buffer_destroy(&pipeline->slots[i].last);
         ferry_buffer_destroy(&pipeline->slots[i].whole);
     }
+    if (pipeline->stream)
+        ferryi_stream_release(pipeline->stream);
     ferryi_cond_destroy(&pipeline->finisher);
     ferryi_cond_destroy(&pipeline->worker);
     ferryi_cond_destroy(&pipeline->loader);
@@ -457,6 +477,7 @@ close_pipeline(struct pipeline *pipeline)
 static void
 explain(const struct pipeline *pipeline)
 {
+    ferryi_mutex_is_needless(&pipeline->mutex);
     uint64_t done = bytes_before(pipeline, pipeline->finished);
     ferryi_explain("stream %s from offset %llu: %llu of %llu bytes done: %s", pipeline->options->input,
                    (unsigned long long)pipeline->options->input_offset, (unsigned long long)done, (unsigned long long)pipeline->bytes,
@@ -467,6 +488,8 @@ ferry_status
 ferry_stream_file(ferry_context *context, const ferry_stream_file_options *options)
 {
     ferry_status status = check_options(context, options);
+    if (status == FERRY_OK)
+        status = ferryi_context_check_open(context, "stream a file");
     if (status != FERRY_OK)
         return status;
     struct pipeline pipeline = {.options = options, .context = context, .input = FERRYI_FILE_CLOSED, .output = FERRYI_FILE_CLOSED};
@@ -482,6 +505,7 @@ ferry_stream_file(ferry_context *context, const ferry_stream_file_options *optio
         run_stages(&pipeline);
     close_pipeline(&pipeline);
 
+    ferryi_mutex_is_needless(&pipeline.mutex);
     pipeline.stats.wall_ns = ferryi_now_ns() - begun;
     pipeline.stats.chunks = pipeline.finished;
     pipeline.stats.bytes_direct = pipeline.input.direct_bytes + pipeline.output.direct_bytes;

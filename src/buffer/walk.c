@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 
 /* What lives in a context: all buffers at one moment, and the text about them. */
@@ -12,7 +13,8 @@ struct snapshot {
     size_t count, room, name_bytes, name_room;
 };
 
-/* Under the list's mutex and the store's lock: nobody has it any more, and it is about to leave the list. */
+/* Under the list's mutex: nobody has it any more, and it is about to leave the list. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_going(const ferryi_store *store)
 {
@@ -95,8 +97,11 @@ ferry_context_walk(ferry_context *context, ferry_buffer_visit *visit, void *user
         status = take_snapshot(context, &snapshot);
     if (status != FERRY_OK)
         return status;
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.infos[i], user); i++)
         ;
+    ferryi_callback_leave(&running);
     clear(&snapshot);
     return FERRY_OK;
 }

@@ -3,12 +3,16 @@
 
 #include <stdlib.h>
 
+FERRYI_MUTEX_CLASS(ferryi_worker_mutex);
+
 struct ferryi_worker {
-    ferryi_mutex mutex;
+    struct ferryi_worker_mutex mutex;
     ferryi_cond cond;
     ferryi_thread thread;
-    struct ferryi_job *first, **last;
-    bool stopping;
+    FERRYI_GUARDED_BY(ferryi_worker_mutex) struct {
+        struct ferryi_job *first, **last;
+        bool stopping;
+    };
 };
 
 static struct ferryi_job *
@@ -27,10 +31,19 @@ next_job(struct ferryi_worker *worker)
     return job;
 }
 
+static _Thread_local bool is_helper;
+
+bool
+ferryi_worker_is_here(void)
+{
+    return is_helper;
+}
+
 static void
 work(void *argument)
 {
     struct ferryi_job *job;
+    is_helper = true;
     while ((job = next_job(argument)))
         job->run(job);
 }
@@ -43,6 +56,7 @@ worker_start(struct ferryi_worker **out)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start the helper thread: no memory");
     ferryi_mutex_init(&worker->mutex);
     ferryi_cond_init(&worker->cond);
+    ferryi_mutex_is_needless(&worker->mutex);
     worker->last = &worker->first;
     ferry_status status = ferryi_thread_start(&worker->thread, "ferry-helper", work, worker);
     if (status != FERRY_OK) {
@@ -59,6 +73,8 @@ ferry_status
 ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
 {
     ferry_status status = FERRY_OK;
+    if (atomic_load(&context->closing))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "queue an asynchronous call: the context is being destroyed");
     ferryi_mutex_lock(&context->worker_mutex);
     struct ferryi_worker *worker = context->workers[job->way];
     if (!worker && (status = worker_start(&worker)) == FERRY_OK)

@@ -21,6 +21,8 @@ struct ferryi_job {
     void (*run)(struct ferryi_job *job); /* frees the job */
 };
 
+/* Is this thread one of them, of whatever context? */
+bool ferryi_worker_is_here(void);
 /* Starts the way's thread at its first call. */
 ferry_status ferryi_worker_submit(ferry_context *context, struct ferryi_job *job);
 /* Runs what is queued, then ends the threads. */

@@ -19,13 +19,17 @@ struct pair_code {
     void *functions[ENTRIES];      /* NULL: there is none, as in the host's table */
 };
 
+FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
+
 struct ferryi_converter {
     ferryi_device *device;
     const struct ferryi_log *log;
     ferryi_convert_compiler *compile;
-    ferryi_mutex mutex; /* while code is loaded */
-    bool image_tried;
-    void *image; /* NULL: it does not run here */
+    struct ferryi_converter_mutex mutex; /* while code is loaded */
+    FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
+        bool image_tried;
+        void *image; /* NULL: it does not run here */
+    };
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
@@ -46,6 +50,8 @@ static const struct pair_name {
 #define PAIR_CLAMPED_LANES PAIR_CLAMPED
 #define PAIR_INEXACT_LANES PAIR_INEXACT
 #define PAIR_ROUNDED_LANES PAIR_ROUNDED
+#define PAIR_EXACT_PARTS PAIR_EXACT
+#define PAIR_ROUNDED_PARTS PAIR_ROUNDED
 #include "src/convert/convert_pairs.h"
 };
 
@@ -65,7 +71,8 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code ------------------------------------------------------------------------------------------ */
 
-/* The image's module, once it is known whether it loads. With the mutex held. */
+/* The image's module, once it is known whether it loads. */
+FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
 {
@@ -105,6 +112,7 @@ compile_pair(ferryi_converter *converter, const struct pair_name *name, void **o
     return status;
 }
 
+FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 find_functions(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
                struct pair_code *code)
@@ -133,7 +141,8 @@ unload(ferryi_converter *converter, void **module)
     *module = NULL;
 }
 
-/* With the mutex held. What fails for want of memory, or with the device, may be tried again. */
+/* What fails for want of memory, or with the device, may be tried again. */
+FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
           struct pair_code *code)

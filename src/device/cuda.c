@@ -116,6 +116,7 @@ close_device(ferryi_device *device)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cuda_ranges_close(cuda);
+    ferryi_cuda_functions_close(cuda);
     if (cuda->context) {
         ferryi_cu_result result = cuda->driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
         if (result != FERRYI_CUDA_SUCCESS) {
@@ -253,11 +254,15 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
 {
     uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE;
     unsigned int groups = cuda->driver->groups;
-    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+    /* Without concurrent access the host must not touch any managed memory while any kernel of the process runs. No buffer
+     * can keep that rule for the others, so such a device has no managed memory. */
+    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
+        has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
         can |= FERRY_CAN_MANAGE;
-    if ((can & FERRY_CAN_MANAGE) && has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) &&
-        (groups & (FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2)))
+    if ((can & FERRY_CAN_MANAGE) && (groups & (FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2)))
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
+    if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
+        can |= FERRYI_DEVICE_TRANSLATES;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)

@@ -157,8 +157,10 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                      \
     X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                \
     X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
+    X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
     X(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)          \
+    X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                    \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                            \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                 \

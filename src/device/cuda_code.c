@@ -5,12 +5,21 @@
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define JIT_LOG_BYTES 2048
 
-/* What a block may have of dynamic shared memory without asking. */
+/* Shared memory, static and dynamic together, that a block may have without opting in. */
 #define SHARED_BYTES_FREE (48u << 10)
+
+/* The handle of a function. */
+struct ferryi_cuda_function {
+    struct ferryi_cuda_function *next;
+    ferryi_cu_module module;
+    ferryi_cu_function native;
+    _Atomic uint32_t allowed; /* bytes of dynamic shared memory; only ever raised */
+};
 
 /* The driver is told where an image starts, not where it ends. Cubins and fatbins say it themselves; a text ends
  * with a NUL. */
@@ -51,36 +60,91 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
     return ferryi_fail(st, "%s: %s", sentence, jit_log);
 }
 
+/* -- functions -- */
+
+/* Forgets the functions of the module; NULL: of every module. */
+static void
+forget_functions(struct ferryi_cuda_device *cuda, ferryi_cu_module module)
+{
+    struct ferryi_cuda_function **link = &cuda->functions;
+    ferryi_mutex_lock(&cuda->launch_mutex);
+    while (*link) {
+        struct ferryi_cuda_function *function = *link;
+        if (module && function->module != module) {
+            link = &function->next;
+            continue;
+        }
+        *link = function->next;
+        free(function);
+    }
+    ferryi_mutex_unlock(&cuda->launch_mutex);
+}
+
+void
+ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda)
+{
+    forget_functions(cuda, NULL);
+}
+
 ferry_status
 ferryi_cuda_code_unload(ferryi_device *device, void *module)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferry_status st;
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuModuleUnload, module);
+    if (st == FERRY_OK)
+        forget_functions(cuda, module);
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
+}
+
+/* The driver's handle, and the bytes of shared memory that every block of it has. */
+static ferry_status
+get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name, ferryi_cu_function *out, int *out_shared)
+{
+    struct ferryi_cuda_entry entry;
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st != FERRY_OK)
+        return st;
+    st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
+    if (st == FERRY_OK)
+        st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, out_shared, FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, *out);
+    ferryi_cuda_leave(cuda, &entry);
+    return st;
 }
 
 ferry_status
 ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name, void **out_function)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferryi_cu_function function = NULL;
-    ferry_status st;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuModuleGetFunction, &function, module, name);
-    if (st != FERRY_OK)
+    ferryi_cu_function native = NULL;
+    int shared = 0;
+    ferry_status st = get_function(cuda, module, name, &native, &shared);
+    struct ferryi_cuda_function *function = st == FERRY_OK ? calloc(1, sizeof(*function)) : NULL;
+    if (st == FERRY_OK && !function)
+        st = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory for its description");
+    if (!function)
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
+    function->module = module;
+    function->native = native;
+    /* Cubins made for larger limits may have more static shared memory than is free. */
+    atomic_init(&function->allowed, shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
+    ferryi_mutex_lock(&cuda->launch_mutex);
+    function->next = cuda->functions;
+    cuda->functions = function;
+    ferryi_mutex_unlock(&cuda->launch_mutex);
     *out_function = function;
     return FERRY_OK;
 }
 
-/* Larger blocks of shared memory are opted into per function. The limit is only ever raised, under a mutex, so that two
- * threads that launch the same function with different sizes do not undo each other's. */
+/* -- launches -- */
+
+/* More dynamic shared memory is opted into per function. The limit is only ever raised, under a mutex, so that two threads that
+ * launch the same function with different sizes do not undo each other's. */
 static ferry_status
-allow_shared(struct ferryi_cuda_device *cuda, ferryi_cu_function function, uint32_t bytes)
+allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
     struct ferryi_cuda_entry entry;
-    int allowed = 0;
-    if (bytes <= SHARED_BYTES_FREE)
+    if (bytes <= atomic_load_explicit(&function->allowed, memory_order_relaxed))
         return FERRY_OK;
     if (bytes > INT_MAX)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no device has that much");
@@ -88,11 +152,12 @@ allow_shared(struct ferryi_cuda_device *cuda, ferryi_cu_function function, uint3
     if (st != FERRY_OK)
         return st;
     ferryi_mutex_lock(&cuda->launch_mutex);
-    st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, &allowed, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                          function);
-    if (st == FERRY_OK && allowed < (int)bytes)
-        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function,
-                              FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+    if (bytes > atomic_load_explicit(&function->allowed, memory_order_relaxed)) {
+        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function->native, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              (int)bytes);
+        if (st == FERRY_OK)
+            atomic_store_explicit(&function->allowed, bytes, memory_order_relaxed);
+    }
     ferryi_mutex_unlock(&cuda->launch_mutex);
     ferryi_cuda_leave(cuda, &entry);
     return st;
@@ -103,11 +168,11 @@ ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch, vo
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     const ferry_grid *grid = &launch->grid;
-    ferryi_cu_function function = launch->function;
+    struct ferryi_cuda_function *function = launch->function;
     ferry_status st = allow_shared(cuda, function, grid->shared_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "allow %u bytes of shared memory on cuda:%d", grid->shared_bytes, cuda->ordinal);
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function, grid->blocks[0], grid->blocks[1],
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function->native, grid->blocks[0], grid->blocks[1],
                     grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2], grid->shared_bytes, stream,
                     launch->arguments, NULL);
     return FERRYI_CUDA_TELL(st, "launch %ux%ux%u blocks of %ux%ux%u threads on cuda:%d", grid->blocks[0],

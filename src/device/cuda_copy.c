@@ -222,8 +222,9 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                                         : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes, batch->count,
                                                                      &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        if (from != cuda && (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED))
-            return refuse(cuda, batch->count, "the driver takes none between devices");
+        /* The call is all or nothing, and single copies may still work: of managed memory, for example, or between devices. */
+        if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
+            return refuse(cuda, batch->count, from != cuda ? "the driver takes none between devices" : "the driver refuses this one");
         st = ferryi_cuda_check(owner_of(result, cuda, from), newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count,

@@ -17,6 +17,8 @@
 #include "src/device/cuda_loader.h"
 #include "src/device/device.h"
 
+FERRYI_MUTEX_CLASS(ferryi_launch_mutex);
+
 struct ferryi_cuda_device {
     ferryi_device base;
     const struct ferryi_cuda_driver *driver;
@@ -26,7 +28,8 @@ struct ferryi_cuda_device {
     ferryi_cu_context context;
     _Atomic unsigned int lost;    /* the error that ended the context; 0: none */
     _Atomic uint64_t peers_asked, peers_open; /* by ordinal: peer access was asked for; and was given */
-    ferryi_mutex launch_mutex;    /* a leaf: held while a function's shared memory limit is raised */
+    struct ferryi_launch_mutex launch_mutex; /* a leaf: held also while a function's shared memory limit is raised */
+    FERRYI_GUARDED_BY(ferryi_launch_mutex) struct ferryi_cuda_function *functions; /* that code_function returned, of modules that are loaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -92,6 +95,7 @@ ferry_status ferryi_cuda_range_free(ferryi_device *device, void *memory, size_t 
 bool ferryi_cuda_ranges_open(struct ferryi_cuda_device *cuda);
 /* At close. */
 void ferryi_cuda_ranges_close(const struct ferryi_cuda_device *cuda);
+void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
 ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,

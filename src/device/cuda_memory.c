@@ -21,6 +21,22 @@ kind_name(ferry_memory_kind kind)
     }
 }
 
+/* The driver answers a request for more pinned memory than the system has with either of two errors. The arguments are valid. */
+static ferry_status
+alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
+{
+    struct ferryi_cuda_entry entry;
+    char number[32];
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st != FERRY_OK)
+        return st;
+    ferryi_cu_result result = cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+    ferryi_cuda_leave(cuda, &entry);
+    if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: %s", ferryi_cuda_error_name(cuda->driver, result, number));
+    return FERRYI_CUDA_CHECK(cuda, cuMemHostAlloc, result);
+}
+
 ferry_status
 ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
 {
@@ -33,7 +49,7 @@ ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t b
     if (kind == FERRY_MEMORY_DEVICE)
         FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAlloc_v2, &pointer, bytes);
     else if (kind == FERRY_MEMORY_PINNED)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostAlloc, &pinned, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+        st = alloc_pinned(cuda, bytes, &pinned);
     else if (kind == FERRY_MEMORY_MANAGED && (device->capabilities & FERRY_CAN_MANAGE))
         FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAllocManaged, &pointer, bytes, FERRYI_CU_MEM_ATTACH_GLOBAL);
     else

@@ -33,6 +33,7 @@ typedef struct ferryi_device ferryi_device;
 enum {
     FERRYI_DEVICE_COHERENT = 1u << 16,  /* its memory is host memory: no copies, kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
+    FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has another address at the device: single copies translate, batches do not */
 };
 
 struct ferryi_device_properties {
@@ -88,7 +89,7 @@ struct ferryi_device_ops {
 
     /* -- memory -- */
 
-    /* `bytes` > 0 of DEVICE, PINNED or MANAGED memory, aligned to 256 bytes at least, PINNED memory to FERRYI_DEVICE_PAGE, uninitialised.
+    /* `bytes` > 0 of DEVICE, PINNED or MANAGED memory, aligned to 256 bytes at least, uninitialised.
      * PINNED memory is host memory that every device of the context may copy from and to. FERRY_ERROR_OUT_OF_MEMORY when short. */
     ferry_status (*memory_alloc)(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out);
     /* Give back what memory_alloc gave, of the same kind. May wait for the device. NULL does nothing. */
@@ -144,7 +145,7 @@ struct ferryi_device_ops {
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Disjoint copies in any order, as one submission; those of PEER direction have one source device. All are queued or none. UNSUPPORTED:
-     * these, or any, have to go one by one.
+     * these, or any, have to go one by one. Registered memory is not legal in a batch where there is FERRYI_DEVICE_TRANSLATES.
      */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream);
     /* Repeat a pattern of 1, 2 or 4 bytes `count` times; `target` is aligned to the pattern. */
@@ -219,7 +220,6 @@ void ferryi_device_register(const ferryi_device_kind *kind);
 /* Parse a list such as "emulated:2" or "cuda:0,cuda:1" and open its devices. `spec` NULL: the best CUDA device, else
  * the host device, which is logged. On failure nothing stays open. */
 #define FERRYI_DEVICES_MAX 15
-#define FERRYI_DEVICE_PAGE 4096
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 

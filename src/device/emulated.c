@@ -14,7 +14,8 @@
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
-/* Work often comes soon. The mutex is held, and let go of meanwhile. */
+/* Work often comes soon. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 wait_for_work(ferryi_emulated_queue *queue)
 {

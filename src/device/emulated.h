@@ -43,11 +43,15 @@ struct ferryi_range {
     _Atomic uint64_t prefetches, advices; /* managed memory: how often it was asked for */
 };
 
+FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
+
 struct ferryi_ranges {
-    ferryi_mutex mutex;
-    struct ferryi_range **items; /* by start; they do not overlap */
-    size_t count, room;
-    size_t bytes; /* of all items that were allocated, not registered */
+    struct ferryi_ranges_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
+        struct ferryi_range **items; /* by start; they do not overlap */
+        size_t count, room;
+        size_t bytes; /* of all items that were allocated, not registered */
+    };
 };
 
 /* Is the range of one of these origins, and are all of `bytes` at `pointer` in it? */
@@ -105,33 +109,41 @@ struct ferryi_emulated_command {
     uint64_t number;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
+FERRYI_MUTEX_CLASS(ferryi_emulated_mutex);
+FERRYI_MUTEX_CLASS(ferryi_link_mutex);
+
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
     _Atomic unsigned holders; /* its device, events, and waits of other queues */
     _Atomic uint64_t submitted, performed; /* they rise under the mutex */
-    ferryi_mutex mutex;       /* guards all below */
+    struct ferryi_queue_mutex mutex;
     ferryi_cond given;        /* work came, or no more will come */
     ferryi_cond done;         /* so much was performed as somebody sleeps for */
-    uint64_t awaited;         /* that much; UINT64_MAX: nobody sleeps */
-    struct ferryi_emulated_command *first, *last;
-    bool busy;            /* somebody performs the first command */
-    _Atomic bool parked;  /* the first command waits for another queue, whose thread takes it away */
-    ferryi_emulated_queue *followers;     /* parked queues, held, that wait for this one */
+    _Atomic bool parked;      /* the first command waits for another queue, whose thread takes it away; it changes under the mutex */
+    FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
+        uint64_t awaited;     /* so much is slept for; UINT64_MAX: nobody sleeps */
+        struct ferryi_emulated_command *first, *last;
+        bool busy;            /* somebody performs the first command */
+        bool closed;          /* no more work will come */
+        ferryi_emulated_queue *followers; /* parked queues, held, that wait for this one */
+        ferry_status failure; /* of work already performed, until somebody waits */
+        char *failure_text;
+    };
     ferryi_emulated_queue *next_follower; /* of the same queue; under that one's mutex */
-    uint64_t follows;                     /* how much of it this queue waits for */
-    uint64_t ready_ns;    /* whoever is busy: when the commands before were done, had nobody overslept */
-    bool closed;          /* no more work will come */
-    ferry_status failure; /* of work already performed, until somebody waits */
-    char *failure_text;
-    ferryi_thread thread;        /* the scheduler's */
-    ferryi_emulated_queue *next; /* the device's list */
+    uint64_t follows;         /* how much of it this queue waits for; constant while it is parked */
+    uint64_t ready_ns;        /* whoever is busy: when the commands before were done, had nobody overslept */
+    ferryi_thread thread;     /* the scheduler's */
+    FERRYI_GUARDED_BY(ferryi_emulated_mutex) ferryi_emulated_queue *next; /* the device's list */
 };
 
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
-    ferryi_emulated_queue *queue;        /* of a dead stream: idle, to be used again, or NULL */
-    bool alive;                          /* under the device's mutex, as all above */
-    struct ferryi_emulated_stream *next; /* dead streams, the youngest first */
+    FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
+        ferryi_emulated_queue *queue;        /* of a dead stream: idle, to be used again, or NULL */
+        bool alive;
+        struct ferryi_emulated_stream *next; /* dead streams, the youngest first */
+    };
 };
 
 struct ferryi_emulated {
@@ -141,12 +153,14 @@ struct ferryi_emulated {
     struct ferryi_ranges ranges;
     size_t limit_bytes;
 
-    ferryi_mutex mutex; /* queues, dead streams */
-    ferryi_emulated_queue *queues;
-    struct ferryi_emulated_stream *dead;
+    struct ferryi_emulated_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
+        ferryi_emulated_queue *queues;
+        struct ferryi_emulated_stream *dead;
+    };
 
-    ferryi_mutex link_mutex;
-    uint64_t link_free_ns[2]; /* when each direction of the link has carried all it was given */
+    struct ferryi_link_mutex link_mutex;
+    FERRYI_GUARDED_BY(ferryi_link_mutex) uint64_t link_free_ns[2]; /* when each direction of the link has carried all it was given */
     uint64_t latency_ns, bytes_per_second;
 };
 
@@ -156,12 +170,12 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Perform the first command. The mutex is held, there is a command and nobody is busy; it is let go meanwhile. */
-void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* The first command, if it only waits, is left to the queue that it waits for, or taken away if that is through. The mutex is held, and let go meanwhile. */
-void ferryi_emulated_park(ferryi_emulated_queue *queue);
-/* Sleep until commands up to `number` may have been performed. The mutex is held, and let go of meanwhile. */
-void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
+/* Perform the first command; there is one and nobody is busy. The mutex is let go meanwhile. */
+FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
+/* The first command, if it only waits, is left to the queue that it waits for, or taken away if that is through. The mutex is let go meanwhile. */
+FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
+/* Sleep until commands up to `number` may have been performed. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
 /* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);

@@ -10,7 +10,8 @@
  * thread's time, as it takes none of a device's. No two queues' mutexes are held at once.
  */
 
-/* The first command is done. The mutex is held. */
+/* The first command is done. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 take_first_away(ferryi_emulated_queue *queue)
 {
@@ -27,7 +28,8 @@ take_first_away(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* A follower of the queue whose wait is over, which is no follower then. The mutex is held. */
+/* A follower of the queue whose wait is over, which is no follower then. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)
 {
@@ -43,7 +45,8 @@ take_follower(ferryi_emulated_queue *queue)
 
 static void go_on(ferryi_emulated_queue *queue);
 
-/* Go on with the queues that waited for this one. The mutex is held, and let go meanwhile. */
+/* Go on with the queues that waited for this one. The mutex is let go meanwhile. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 hand_on(ferryi_emulated_queue *queue)
 {
@@ -56,7 +59,8 @@ hand_on(ferryi_emulated_queue *queue)
     }
 }
 
-/* The wait that a parked queue begins with is over. The mutex is held. */
+/* The wait that a parked queue begins with is over. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 unpark(ferryi_emulated_queue *queue)
 {

@@ -13,13 +13,14 @@
 #define ALIGN   256
 
 /* Pinned, managed and registered memory of the process: every device may use it. */
-static struct ferryi_ranges host_ranges = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-static struct ferryi_fork_part host_memory = {.mutex = &host_ranges.mutex};
+static struct ferryi_ranges host_ranges = {.mutex = FERRYI_MUTEX_INITIALIZER};
+static struct ferryi_fork_part host_memory = {.mutex = FERRYI_SYSTEM_MUTEX(&host_ranges.mutex)};
 FERRYI_AT_FORK(host_memory)
 
 /* -- lists of ranges -- */
 
-/* Index of the first item that starts after `pointer`; the mutex is held. */
+/* Index of the first item that starts after `pointer`. */
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static size_t
 upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
 {
@@ -58,7 +59,8 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     return found;
 }
 
-/* Room for one more item; the mutex is held. */
+/* Room for one more item. */
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static bool
 make_room(struct ferryi_ranges *ranges)
 {
@@ -73,6 +75,7 @@ make_room(struct ferryi_ranges *ranges)
     return true;
 }
 
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range)
 {
@@ -107,6 +110,7 @@ add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit
     return result;
 }
 
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 remove_at(struct ferryi_ranges *ranges, size_t index)
 {
@@ -144,7 +148,8 @@ remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_
     return found;
 }
 
-/* Index of the range that a part is, whole, and that no queued work uses; else the count. The mutex is held. */
+/* Index of the range that a part is, whole, and that no queued work uses; else the count. */
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static size_t
 index_of_part(const struct ferryi_ranges *ranges, const struct ferryi_range_part *part)
 {
@@ -156,6 +161,7 @@ index_of_part(const struct ferryi_ranges *ranges, const struct ferryi_range_part
     return whole && atomic_load(&range->holders) == 1 ? index - 1 : ranges->count;
 }
 
+FERRYI_REQUIRES(ferryi_ranges_mutex)
 static ferry_status
 check_parts(const struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count, size_t *out_bytes)
 {
@@ -208,6 +214,7 @@ ferryi_range_release(struct ferryi_range *range)
 void
 ferryi_ranges_clear(struct ferryi_ranges *ranges)
 {
+    ferryi_mutex_is_needless(&ranges->mutex);
     while (ranges->count > 0) {
         struct ferryi_range *range = ranges->items[ranges->count - 1];
         remove_at(ranges, ranges->count - 1);
@@ -318,7 +325,7 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
     /* Whole pages lie on pages, as a driver's do: direct transfers of files want that. */
-    size_t align = kind == FERRY_MEMORY_PINNED ? FERRYI_DEVICE_PAGE : bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
+    size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;
     /* Asked before the system is: it might grant more than there is. The list decides. */

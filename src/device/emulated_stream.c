@@ -4,12 +4,16 @@
 #include <assert.h>
 #include <stdlib.h>
 
+FERRYI_MUTEX_CLASS(ferryi_emulated_event_mutex);
+
 /* An event: how far which queue had been given work when it was recorded. */
 struct event {
-    ferryi_mutex mutex;
-    ferryi_emulated_queue *queue; /* NULL: never recorded */
-    uint64_t number;
-    unsigned asked; /* queries since the record that found it not to have happened */
+    struct ferryi_emulated_event_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
+        ferryi_emulated_queue *queue; /* NULL: never recorded */
+        uint64_t number;
+        unsigned asked; /* queries since the record that found it not to have happened */
+    };
 };
 
 /* A moment of a queue, held. */
@@ -30,6 +34,7 @@ create_queue(const struct ferryi_emulated_scheduler *scheduler)
     }
     queue->scheduler = scheduler;
     queue->holders = 1;
+    ferryi_mutex_is_needless(&queue->mutex);
     ferryi_mutex_init_brief(&queue->mutex);
     ferryi_cond_init(&queue->given);
     ferryi_cond_init(&queue->done);
@@ -53,6 +58,7 @@ ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
 {
     if (!queue || atomic_fetch_sub(&queue->holders, 1) != 1)
         return;
+    ferryi_mutex_is_needless(&queue->mutex);
     assert(!queue->first && !queue->followers);
     ferryi_cond_destroy(&queue->done);
     ferryi_cond_destroy(&queue->given);
@@ -73,13 +79,29 @@ queue_has_performed(ferryi_emulated_queue *queue, uint64_t number)
     return atomic_load_explicit(&queue->performed, memory_order_acquire) >= number;
 }
 
+FERRYI_REQUIRES(ferryi_queue_mutex)
+static bool
+has_nothing_left(ferryi_emulated_queue *queue)
+{
+    return queue_has_performed(queue, queue_submitted(queue)) && !queue->failure;
+}
+
 static bool
 queue_is_idle(ferryi_emulated_queue *queue)
 {
     ferryi_mutex_lock(&queue->mutex);
-    bool idle = queue_has_performed(queue, queue_submitted(queue)) && !queue->failure;
+    bool idle = has_nothing_left(queue);
     ferryi_mutex_unlock(&queue->mutex);
     return idle;
+}
+
+static bool
+queue_is_over(ferryi_emulated_queue *queue)
+{
+    ferryi_mutex_lock(&queue->mutex);
+    bool over = queue->closed && has_nothing_left(queue);
+    ferryi_mutex_unlock(&queue->mutex);
+    return over;
 }
 
 static void
@@ -189,13 +211,14 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, st
     return FERRY_OK;
 }
 
-/* Let go of closed queues that have nothing left to do; the device's mutex is held. */
+/* Let go of closed queues that have nothing left to do. */
+FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 reap_queues(ferryi_emulated *emulated)
 {
     for (ferryi_emulated_queue **link = &emulated->queues; *link;) {
         ferryi_emulated_queue *queue = *link;
-        if (!queue->closed || !queue_is_idle(queue)) {
+        if (!queue_is_over(queue)) {
             link = &queue->next;
             continue;
         }
@@ -225,12 +248,21 @@ revive_stream(ferryi_emulated *emulated)
     return stream;
 }
 
+FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 bury_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stream)
 {
     stream->alive = false;
     stream->next = emulated->dead;
     emulated->dead = stream;
+}
+
+/* Of a stream that only its maker has so far. */
+static bool
+has_queue(const struct ferryi_emulated_stream *stream)
+{
+    ferryi_mutex_is_needless(&stream->emulated->mutex);
+    return stream->queue != NULL;
 }
 
 ferry_status
@@ -240,8 +272,9 @@ ferryi_emulated_stream_create(ferryi_device *device, void **out)
     struct ferryi_emulated_stream *stream = revive_stream(emulated);
     if (!stream)
         return FERRY_ERROR_OUT_OF_MEMORY;
-    ferryi_emulated_queue *fresh = stream->queue ? NULL : create_queue(emulated->scheduler);
-    bool created = stream->queue || fresh;
+    bool has_one = has_queue(stream);
+    ferryi_emulated_queue *fresh = has_one ? NULL : create_queue(emulated->scheduler);
+    bool created = has_one || fresh;
 
     ferryi_mutex_lock(&emulated->mutex);
     if (fresh) {
@@ -348,6 +381,7 @@ ferryi_emulated_synchronize(ferryi_device *device)
 void
 ferryi_emulated_streams_clear(ferryi_emulated *emulated)
 {
+    ferryi_mutex_is_needless(&emulated->mutex);
     while (emulated->queues) {
         ferryi_emulated_queue *queue = emulated->queues;
         emulated->queues = queue->next;
@@ -381,6 +415,7 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
 {
     (void)device;
     struct event *event = handle;
+    ferryi_mutex_is_needless(&event->mutex);
     ferryi_emulated_queue_release(event->queue);
     ferryi_mutex_destroy(&event->mutex);
     free(event);

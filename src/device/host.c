@@ -10,7 +10,7 @@
  * threads, and everything it is asked to do is done when the call returns; so every event has happened.
  */
 
-#define ALIGN FERRYI_DEVICE_PAGE
+#define ALIGN 4096
 
 struct host_device {
     ferryi_device head;

@@ -21,6 +21,7 @@ ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
 {
     memset(order, 0, sizeof(*order));
     order->log = log;
+    ferryi_mutex_is_needless(&order->mutex);
     order->internal_reserve = 3;
     ferryi_mutex_init(&order->mutex);
     ferryi_mutex_init(&order->join_mutex);
@@ -30,6 +31,7 @@ ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
 static void
 drop_events(ferryi_lane *lane)
 {
+    ferryi_mutex_is_needless(&lane->mutex);
     for (size_t i = 0; i < FERRYI_LANE_EVENTS; i++) {
         if (lane->ring[i].event && FERRYI_CALL(lane->device, event_destroy, lane->ring[i].event) != FERRY_OK)
             ferryi_log(lane->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
@@ -71,6 +73,7 @@ ferryi_order_clear(ferryi_order *order)
 
 /* -- opening and retiring -------------------------------------------------------------------------- */
 
+FERRYI_REQUIRES(ferryi_lane_mutex)
 static struct ferryi_lane_event *
 newest_event(ferryi_lane *lane)
 {
@@ -82,6 +85,7 @@ newest_event(ferryi_lane *lane)
 }
 
 /* A retired lane's number may be handed out once its closing event has happened. */
+FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_lane *lane)
 {
@@ -92,9 +96,12 @@ is_free(ferryi_order *order, ferryi_lane *lane)
     uint64_t tick = atomic_load(&lane->tick);
     if (atomic_load(&order->done[lane->number]) >= tick)
         return true;
-    struct ferryi_lane_event *newest = newest_event(lane);
+    ferryi_mutex_lock(&lane->mutex);
+    const struct ferryi_lane_event *newest = newest_event(lane);
+    void *event = newest ? newest->event : NULL;
+    ferryi_mutex_unlock(&lane->mutex);
     bool done = false;
-    if (!newest || FERRYI_CALL(lane->device, event_query, newest->event, &done) != FERRY_OK || !done)
+    if (!event || FERRYI_CALL(lane->device, event_query, event, &done) != FERRY_OK || !done)
         return false;
     raise_to(&order->done[lane->number], tick);
     return true;
@@ -104,6 +111,7 @@ is_free(ferryi_order *order, ferryi_lane *lane)
  * A free number, or 0: one that the device had before, or else a new one. A number stays with its device, because others
  * may be about to wait for its last event. Users leave enough new ones for the internal lanes that are still to come.
  */
+FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
 find_number(ferryi_order *order, const ferryi_device *device, bool internal)
 {
@@ -139,7 +147,8 @@ lane_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
     return lane;
 }
 
-/* With the order's mutex held. Others may still look at a lane whose number is handed out again. */
+/* Others may still look at a lane whose number is handed out again. */
+FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 lane_set_up(ferryi_lane *lane, void *native, bool internal, bool owned)
 {
@@ -205,7 +214,8 @@ ferryi_lane_let_go(ferryi_lane *lane)
     }
 }
 
-/* With the lane's mutex held. The tick rises first: a use stamped meanwhile must not count as covered. */
+/* The tick rises first: a use stamped meanwhile must not count as covered. */
+FERRYI_REQUIRES(ferryi_lane_mutex)
 static ferry_status
 record_event(ferryi_lane *lane, struct ferryi_lane_event **out)
 {

@@ -30,6 +30,7 @@
 
 #include <ferry/stream.h>
 
+#include "src/base/interleave.h"
 #include "src/device/device.h"
 
 #define FERRYI_LANES 63 /* numbers 1..62; 0 means the host, or nothing */
@@ -64,6 +65,10 @@ struct ferryi_lane_event {
     uint64_t number; /* 0: never recorded */
 };
 
+FERRYI_MUTEX_CLASS(ferryi_lane_mutex);
+FERRYI_MUTEX_CLASS(ferryi_order_mutex);
+FERRYI_MUTEX_CLASS(ferryi_join_mutex);
+
 struct ferryi_lane {
     _Atomic uint64_t tick;               /* events recorded, or being recorded */
     _Atomic uint64_t used;               /* 1 + tick at the last noted use; 0: never used */
@@ -83,18 +88,20 @@ struct ferryi_lane {
     bool owned;                          /* retire destroys the native stream */
     atomic_bool retired;
     _Atomic int holders;                 /* unnumbered lanes only: freed with the last */
-    ferryi_mutex mutex;                  /* ring, retired */
-    struct ferryi_lane_event ring[FERRYI_LANE_EVENTS];
-    unsigned next;
+    struct ferryi_lane_mutex mutex;      /* held also while `retired` is set */
+    FERRYI_GUARDED_BY(ferryi_lane_mutex) struct {
+        struct ferryi_lane_event ring[FERRYI_LANE_EVENTS];
+        unsigned next;
+    };
 };
 
 struct ferryi_order {
     _Atomic uint64_t done[FERRYI_LANES]; /* events of each lane known to have happened */
     ferryi_lane *lanes[FERRYI_LANES];    /* by number; NULL until first handed out */
     _Atomic(ferryi_lane *) joins[FERRYI_DEVICES_MAX + 1]; /* by place; made at first need */
-    ferryi_mutex mutex;
-    ferryi_mutex join_mutex;                    /* held while a join lane is opened: a second one would take another lane's number */
-    int internal_reserve; /* numbers kept for internal lanes not opened yet: three a device */
+    struct ferryi_order_mutex mutex;
+    struct ferryi_join_mutex join_mutex;        /* held while a join lane is opened: a second one would take another lane's number */
+    FERRYI_GUARDED_BY(ferryi_order_mutex) int internal_reserve; /* numbers kept for internal lanes not opened yet: three a device */
     const struct ferryi_log *log;
 };
 
@@ -133,6 +140,7 @@ static inline ferryi_stamp
 ferryi_lane_stamp(ferryi_lane *lane)
 {
     uint64_t tick = atomic_load_explicit(&lane->tick, memory_order_acquire);
+    FERRYI_INTERLEAVE();
     /* It only rises: another thread may have stamped behind a later event meanwhile. */
     uint64_t used = atomic_load_explicit(&lane->used, memory_order_relaxed);
     while (used <= tick && !atomic_compare_exchange_weak_explicit(&lane->used, &used, tick + 1, memory_order_release, memory_order_relaxed))

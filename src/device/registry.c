@@ -17,11 +17,12 @@
 #define UNNUMBERED (-1) /* as the number of an entry */
 #define ALL (-2)
 
-static ferryi_mutex kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct ferryi_fork_part registering = {.mutex = &kinds_mutex};
+FERRYI_MUTEX_CLASS(ferryi_kinds_mutex);
+static struct ferryi_kinds_mutex kinds_mutex = FERRYI_MUTEX_INITIALIZER;
+static struct ferryi_fork_part registering = {.mutex = FERRYI_SYSTEM_MUTEX(&kinds_mutex)};
 FERRYI_AT_FORK(registering)
-static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind, &ferryi_cuda_kind};
-static size_t kind_count = 3;
+FERRYI_GUARDED_BY(ferryi_kinds_mutex) static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind, &ferryi_cuda_kind};
+FERRYI_GUARDED_BY(ferryi_kinds_mutex) static size_t kind_count = 3;
 
 void
 ferryi_device_register(const ferryi_device_kind *kind)
@@ -220,11 +221,32 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
+/* Staging and pinned memory belong to one driver, and devices of two kinds cannot wait for each other's events or copy from each other. */
+static ferry_status
+check_kinds(const char *spec)
+{
+    const ferryi_device_kind *first = NULL;
+    for (const char *text = spec; *text != 0;) {
+        struct entry entry;
+        text = parse_entry(text, &entry);
+        const ferryi_device_kind *kind = find_kind(entry.name, entry.name_length);
+        if (!kind || kind == &ferryi_host_kind)
+            continue;
+        if (first && kind != first)
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open devices \"%s\": a context cannot mix %s and %s devices; make a context for each kind",
+                               spec, first->name, kind->name);
+        first = kind;
+    }
+    return FERRY_OK;
+}
+
 /* The whole list is read before the first device is opened, so that a slip of the pen starts no driver. */
 static ferry_status
 open_list(struct opening *opening)
 {
     ferry_status status = check_list(opening->spec);
+    if (status == FERRY_OK)
+        status = check_kinds(opening->spec);
     const char *text = opening->spec;
     while (status == FERRY_OK && *text != 0) {
         struct entry entry;

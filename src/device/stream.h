@@ -11,15 +11,22 @@
 
 #include "src/device/lane.h"
 
+FERRYI_MUTEX_CLASS(ferryi_stream_mutex);
+FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* of a context, around its list */
+
 struct ferry_stream {
     ferryi_lane *lane;
     ferry_context *context;
-    int references;      /* under the context's stream mutex */
     bool borrowed;       /* a default stream: lives with the context */
-    ferry_stream *next, *prev;
-    ferryi_mutex mutex;  /* failure */
-    ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
-    char *failure_text;
+    FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
+        int references;
+        ferry_stream *next, *prev;
+    };
+    struct ferryi_stream_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
+        ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
+        char *failure_text;
+    };
     ferry_context *former; /* of a destroyed one that a checked run keeps: then there is no `context` */
 };
 
@@ -34,6 +41,10 @@ ferryi_stream_context(const ferry_stream *stream)
 {
     return stream->context;
 }
+
+/* One more owner, and one less; the last one ends the stream. */
+void ferryi_stream_retain(ferry_stream *stream);
+void ferryi_stream_release(ferry_stream *stream);
 
 /* Fails for NULL, and for a stream that outlived its context. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/element.h"
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
@@ -112,6 +113,8 @@ ferry_status
 ferry_kernel_check(const ferry_kernel_source *source, int architecture)
 {
     ferry_status status = ferryi_kernel_check_source(source, "check kernel");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("check a kernel");
     if (status != FERRY_OK)
         return status;
     if (!source->cuda_source || architecture < 0)

@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/base/guarded.h"
 #include "src/kernel/nvrtc.h"
 
-static ferryi_mutex list_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct ferryi_fork_part listing = {.mutex = &list_mutex};
+static struct ferryi_kernels_mutex list_mutex = FERRYI_MUTEX_INITIALIZER;
+static struct ferryi_fork_part listing = {.mutex = FERRYI_SYSTEM_MUTEX(&list_mutex)};
 FERRYI_AT_FORK(listing)
-static ferry_kernel *all_kernels;
+FERRYI_GUARDED_BY(ferryi_kernels_mutex) static ferry_kernel *all_kernels;
 
 /* -- the copy of the description ------------------------------------------------------------------- */
 
@@ -19,6 +20,7 @@ static void
 release(void *header)
 {
     ferry_kernel *kernel = header;
+    ferryi_mutex_is_needless(&kernel->mutex);
     while (kernel->binaries) {
         struct ferryi_kernel_binary *binary = kernel->binaries;
         kernel->binaries = binary->next;
@@ -105,7 +107,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* The source compiled for an architecture. With the kernel's mutex held. */
+/* The source compiled for an architecture. */
+FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_binary **out)
 {
@@ -141,7 +144,7 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
-/* With the kernel's mutex held. */
+FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
 {
@@ -204,10 +207,13 @@ prepare_code(ferry_kernel *kernel)
         struct ferryi_kernel_code *code;
         const struct ferryi_kernel_binary *binary;
         ferry_status status = FERRY_OK;
-        if (!loaded)
+        if (!loaded) {
             status = ferryi_kernel_code_at(kernel, place, &code);
-        else if (!kernel->image)
+        } else if (!kernel->image) {
+            ferryi_mutex_lock(&kernel->mutex);
             status = compile_for(kernel, kernel->context->devices[place]->properties.architecture, &binary);
+            ferryi_mutex_unlock(&kernel->mutex);
+        }
         if (status != FERRY_OK)
             return status;
         loaded = true;
@@ -224,7 +230,8 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_lane *lane)
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    atomic_store_explicit(&code->uses[lane->number], ferryi_lane_stamp(lane), memory_order_relaxed);
+    /* Whoever reads the stamp finds the lane by its number. */
+    atomic_store_explicit(&code->uses[lane->number], ferryi_lane_stamp(lane), memory_order_release);
 }
 
 /* Without blocking; a stream that is being captured is not asked. */
@@ -234,7 +241,7 @@ is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
     if (atomic_load_explicit(&code->used_unnumbered, memory_order_relaxed))
         return false;
     for (unsigned number = 1; number < FERRYI_LANES; number++) {
-        ferryi_stamp stamp = atomic_load_explicit(&code->uses[number], memory_order_relaxed);
+        ferryi_stamp stamp = atomic_load_explicit(&code->uses[number], memory_order_acquire);
         if (ferryi_stamp_is_done(order, stamp))
             continue;
         ferryi_lane *lane = order->lanes[number];
@@ -267,7 +274,7 @@ link_kernel(ferry_kernel *kernel)
     ferryi_mutex_unlock(&list_mutex);
 }
 
-/* With the list's mutex held. */
+FERRYI_REQUIRES(ferryi_kernels_mutex)
 static void
 unlink_kernel(ferry_kernel *kernel)
 {
@@ -311,6 +318,7 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
+    ferryi_mutex_is_needless(&list_mutex); /* what was taken is linked, and not in the list */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);
@@ -376,6 +384,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
         return;
     ferry_kernel *gone = *kernel;
     ferry_context *context = gone->context;
+    if (ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_RELEASE, "destroy a kernel"))
+        return;
     *kernel = NULL;
     if (context->inherited)
         return;

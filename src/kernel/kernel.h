@@ -33,6 +33,9 @@ struct ferryi_kernel_binary {
     struct ferryi_kernel_binary *next;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_kernel_mutex);
+FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
+
 struct ferry_kernel {
     ferry_context *context; /* counted */
     char *name;
@@ -45,11 +48,11 @@ struct ferry_kernel {
     void *user;
     ferry_parameter *parameters; /* elements are interned; NULL: any struct */
     size_t parameter_count;
-    ferryi_mutex mutex;
-    struct ferryi_kernel_binary *binaries;                              /* under the mutex */
+    struct ferryi_kernel_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1]; /* by place; set once */
     atomic_bool dead;                                                   /* destroyed; set under the list's mutex */
-    struct ferry_kernel *next, *prev;                                   /* all kernels of the process */
+    FERRYI_GUARDED_BY(ferryi_kernels_mutex) struct ferry_kernel *next, *prev; /* all kernels of the process */
 };
 
 /* What can run at a place. */

@@ -22,8 +22,9 @@ element_name(const ferry_element *element)
 static ferry_status
 wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
-    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is of %s, and the parameter of %s", kernel->name, i,
-                       element_name(argument->element), element_name(kernel->parameters[i].element));
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is of %s, and the parameter of %s%s", kernel->name, i,
+                       element_name(argument->element), element_name(kernel->parameters[i].element),
+                       ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
 /* In a checked run: a pointer from a host scope, passed as a value to a device that cannot reach the host's memory. */
@@ -95,7 +96,7 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
     plan->index[i] = plan->wanted_count;
     plan->wanted[plan->wanted_count++] = (struct ferryi_access){
         .store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)parameter->access,
-        .place = (uint8_t)plan->lane->place, .lane = plan->lane, .reason = "launch"};
+        .place = (uint8_t)plan->lane->place, .is_launch = true, .lane = plan->lane, .reason = "launch"};
     return FERRY_OK;
 }
 
@@ -176,8 +177,6 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
     if (status == FERRY_OK) {
         if (call)
             ferryi_host_call_commit(call);
-        for (size_t i = 0; i < plan->merged_count; i++)
-            plan->merged[i].is_body = call != NULL;
         close_accesses(plan, FERRYI_CLOSE_COMMIT);
         if (call)
             ferryi_host_call_committed(call);
@@ -261,7 +260,9 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
     if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed", kernel->name);
     ferryi_lane *lane;
-    ferry_status status = ferryi_context_lane(kernel->context, stream, "launch a kernel", &lane);
+    ferry_status status = ferryi_context_check_open(kernel->context, "launch a kernel");
+    if (status == FERRY_OK)
+        status = ferryi_context_lane(kernel->context, stream, "launch a kernel", &lane);
     if (status != FERRY_OK)
         return status;
     if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))

@@ -44,10 +44,11 @@ struct nvrtc {
     struct nvrtc *next;
 };
 
-static ferryi_mutex loaded_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct ferryi_fork_part loading = {.mutex = &loaded_mutex};
+FERRYI_MUTEX_CLASS(ferryi_nvrtc_mutex);
+static struct ferryi_nvrtc_mutex loaded_mutex = FERRYI_MUTEX_INITIALIZER;
+static struct ferryi_fork_part loading = {.mutex = FERRYI_SYSTEM_MUTEX(&loaded_mutex)};
 FERRYI_AT_FORK(loading)
-static struct nvrtc *loaded;
+FERRYI_GUARDED_BY(ferryi_nvrtc_mutex) static struct nvrtc *loaded;
 
 /* -- loading --------------------------------------------------------------------------------------- */
 

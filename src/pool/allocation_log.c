@@ -8,13 +8,17 @@
 #include <string.h>
 #include <time.h>
 
+FERRYI_MUTEX_CLASS(ferryi_log_mutex);
+
 struct ferryi_allocation_log {
-    ferryi_mutex mutex;
-    FILE *file;
+    struct ferryi_log_mutex mutex;
     char *path;
-    time_t second;  /* that `clock` tells */
-    char clock[16];
-    int failure;    /* errno of the first line that was lost, or 0 */
+    FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
+        FILE *file;
+        time_t second; /* that `clock` tells */
+        char clock[16];
+        int failure;   /* errno of the first line that was lost, or 0 */
+    };
 };
 
 static void
@@ -32,6 +36,7 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     if (!log)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the allocation log %s: no host memory", path);
     ferryi_mutex_init(&log->mutex);
+    ferryi_mutex_is_needless(&log->mutex);
     log->second = -1;
     log->path = strdup(path);
     log->file = log->path ? fopen(path, "we") : NULL;
@@ -47,6 +52,7 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
 }
 
 /* The text of the hour changes once a second. */
+FERRYI_REQUIRES(ferryi_log_mutex)
 static long
 look_at_clock(ferryi_allocation_log *log)
 {
@@ -86,6 +92,7 @@ ferryi_allocation_log_close(ferryi_allocation_log **log_address)
     if (!log)
         return FERRY_OK;
     *log_address = NULL;
+    ferryi_mutex_is_needless(&log->mutex);
     if (fclose(log->file) != 0 && !log->failure)
         log->failure = errno ? errno : EIO;
     if (log->failure)

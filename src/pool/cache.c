@@ -19,7 +19,8 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has that many");
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
 /* Held while a thread or a pool ends, so that each finds the other whole or gone. */
-static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
+static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* its destructor runs as a thread ends; the value is what ferryi_thread_caches says */
@@ -126,7 +127,7 @@ forget_caches(bool in_child)
     (void)pthread_setspecific(key, NULL);
 }
 
-static struct ferryi_fork_part caching = {.mutex = &registry, .after = forget_caches};
+static struct ferryi_fork_part caching = {.mutex = FERRYI_SYSTEM_MUTEX(&registry), .after = forget_caches};
 FERRYI_AT_FORK(caching)
 
 /* -- making ----------------------------------------------------------------------------------------- */

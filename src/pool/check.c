@@ -43,6 +43,7 @@ count_block(const ferry_block *block, struct census *census)
 }
 
 /* The blocks cover the slab, one after the other. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {
@@ -82,6 +83,7 @@ count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
 }
 
 /* In the order of sizes, newest first. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 count_large(const ferry_pool *pool, uint64_t *count)
 {
@@ -92,6 +94,7 @@ count_large(const ferry_pool *pool, uint64_t *count)
     return true;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
 {
@@ -105,6 +108,7 @@ count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
     return (pool->filled[bin / 64] >> bin % 64 & 1) == !ferryi_link_is_alone(list);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 lists_agree(const ferry_pool *pool, const struct census *census)
 {
@@ -118,6 +122,7 @@ lists_agree(const ferry_pool *pool, const struct census *census)
     return count_large(pool, &idle) && idle == census->idle && pieces == census->free;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 counts_agree(const ferry_pool *pool, const struct census *census)
 {

@@ -12,6 +12,7 @@
 
 /* -- which slabs leave: under the mutex ------------------------------------------------------------- */
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static int
 sparser_first(const void *a, const void *b)
 {
@@ -19,12 +20,14 @@ sparser_first(const void *a, const void *b)
     return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_candidate(const struct ferryi_slab *slab)
 {
     return !slab->large && slab->live_bytes <= DENSE(slab->bytes);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 leave(ferry_pool *pool, struct ferryi_slab *slab)
 {
@@ -36,6 +39,7 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     atomic_store(&slab->leaving, true);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 stay(ferry_pool *pool, struct ferryi_slab *slab)
 {
@@ -46,6 +50,7 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 /* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too, or blocks would be moved there. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
 {
@@ -63,6 +68,7 @@ choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
     }
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
 {

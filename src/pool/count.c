@@ -12,6 +12,7 @@
 
 #define SLACK(peak) ((peak) / 32)
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_alone(const ferry_pool *pool, const struct ferryi_cache *own)
 {
@@ -21,6 +22,7 @@ is_alone(const ferry_pool *pool, const struct ferryi_cache *own)
 /* -- all caches ------------------------------------------------------------------------------------- */
 
 /* No more than was ever taken from the backend: threads that pass the same blocks to and fro would count them twice. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 raise_peak(ferry_pool *pool, int64_t live_bytes)
 {
@@ -29,6 +31,7 @@ raise_peak(ferry_pool *pool, int64_t live_bytes)
         pool->peak_live_bytes = possible;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 count_live(ferry_pool *pool)
 {
@@ -46,6 +49,7 @@ count_live(ferry_pool *pool)
     raise_peak(pool, live);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {

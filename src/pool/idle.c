@@ -101,6 +101,7 @@ ferryi_block_pick(ferry_pool *pool, ferry_block *block)
     return block;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
 find_ready(ferry_pool *pool, const struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
 {
@@ -111,6 +112,7 @@ find_ready(ferry_pool *pool, const struct ferryi_pool_class *class, const struct
     return block && fits(block, request) ? block : NULL;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
 find_ordered(ferry_pool *pool, struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
 {
@@ -202,6 +204,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 }
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

@@ -6,6 +6,7 @@
 
 /* -- emptying: under the mutex, with the cache locked out or one's own ------------------------------ */
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 {
@@ -14,6 +15,7 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 }
 
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -26,6 +28,7 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 }
 
 /* An empty magazine waits for another class. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -35,6 +38,7 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
     pool->empty_magazines = magazine;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static uint32_t
 empty_depot(ferry_pool *pool, uint32_t list)
 {
@@ -49,6 +53,7 @@ empty_depot(ferry_pool *pool, uint32_t list)
     return count;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static uint32_t
 empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -130,6 +135,7 @@ ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
 void
 ferryi_magazines_free(ferry_pool *pool)
 {
+    ferryi_mutex_is_needless(&pool->mutex);
     while (pool->empty_magazines) {
         struct ferryi_magazine *magazine = pool->empty_magazines;
         pool->empty_magazines = magazine->next;
@@ -175,6 +181,7 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const
 }
 
 /* A full magazine of the depot for an empty one. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -209,7 +216,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ----------------------------------------------------------------------------------------- */
 
-/* An empty magazine becomes the loaded one, for a class whose others are full. Under the mutex. */
+/* An empty magazine becomes the loaded one, for a class whose others are full. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty, uint32_t list)
 {
@@ -226,6 +234,7 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
 }
 
 /* Make room in the loaded magazine. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {

@@ -22,6 +22,7 @@
  * ends. `registry` in cache.c guards the moment when both happen at once; it comes before the pool's mutex.
  */
 
+#include "src/base/interleave.h"
 #include "src/pool/guard.h"
 #include "src/pool/slab.h"
 
@@ -87,8 +88,8 @@ struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empty the caches of all threads and forget them. For destroy. */
 void ferryi_caches_detach(ferry_pool *pool);
 /* Under the mutex: keep threads out of their caches of the pool, and let them in again. */
-void ferryi_caches_lock_out(ferry_pool *pool);
-void ferryi_caches_let_in(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_lock_out(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
@@ -98,12 +99,12 @@ bool ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Under the mutex, what the cache did having been counted: move what is in it to the idle lists. */
-void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Move all that is in magazines to the idle lists, and count what was done there. Without and with the mutex. */
 void ferryi_magazines_empty(ferry_pool *pool);
-void ferryi_magazines_empty_locked(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty_locked(ferry_pool *pool);
 /* With the mutex, some lists of the depots and of this thread only. */
-void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 /* The same for one class, before memory is asked for; false when nothing came of it, or was worth trying. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
@@ -111,10 +112,10 @@ void ferryi_magazines_free(ferry_pool *pool);
 /* -- counts (count.c): under the mutex -- */
 
 /* With all caches locked out: the pool counts what was done there. */
-void ferryi_caches_count(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
 /* A block of so many bytes, which its bin has counted, is taken the long way, or given. */
-void ferryi_live_add(ferry_pool *pool, ferry_pool_bin *bin, size_t bytes);
-void ferryi_live_subtract(ferry_pool *pool, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_add(ferry_pool *pool, ferry_pool_bin *bin, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_subtract(ferry_pool *pool, size_t bytes);
 
 /* -- the hit -- */
 
@@ -141,12 +142,14 @@ FERRYI_INLINE void
 ferryi_cache_leave(struct ferryi_cache *cache)
 {
     atomic_store_explicit(&cache->busy, false, memory_order_release);
+    FERRYI_INTERLEAVE();
 }
 
 /* False: it is another pool's, or locked out. */
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
+    FERRYI_INTERLEAVE();
     atomic_store_explicit(&cache->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&cache->open, memory_order_acquire) == pool, 1))

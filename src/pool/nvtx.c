@@ -33,6 +33,7 @@ ferryi_nvtx_heap_begin(struct ferryi_slab *slab)
 void
 ferryi_nvtx_heap_end(struct ferryi_slab *slab)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the slab is in no list */
     for (ferry_block *block = slab->first; block; block = block->after)
         ferryi_nvtx_region_end(block);
     if (slab->heap)

@@ -15,6 +15,7 @@ struct ferryi_arena {
     ferry_block blocks[ARENA_BLOCKS];
 };
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 arena_add(ferry_pool *pool, struct ferryi_arena *arena)
 {
@@ -44,6 +45,7 @@ ferryi_pool_lock_stocked(ferry_pool *pool)
 void
 ferryi_arenas_free(ferry_pool *pool)
 {
+    ferryi_mutex_is_needless(&pool->mutex);
     while (pool->arenas) {
         struct ferryi_arena *arena = pool->arenas;
         pool->arenas = arena->next;
@@ -109,6 +111,7 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
 }
 
 /* The first bin with pieces, from `bin` on; FERRYI_POOL_PIECE_BINS: none. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
@@ -132,6 +135,7 @@ gap_of(const ferry_block *piece, size_t align)
 }
 
 /* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are large enough however they lie. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -168,6 +172,7 @@ ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 }
 
 /* The block takes in the one after it, which is in no list. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {

@@ -38,7 +38,8 @@ ferryi_pool_wait_deadline(const ferry_pool *pool)
     return wait > UINT64_MAX - now ? UINT64_MAX : now + wait;
 }
 
-/* The bytes above the mark. Under the mutex. */
+/* The bytes above the mark. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 excess(const ferry_pool *pool)
 {
@@ -51,7 +52,8 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes are known as far as caches were counted. Under the mutex. */
+/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes are known as far as caches were counted. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(const ferry_pool *pool, size_t bytes)
 {
@@ -79,7 +81,8 @@ ferryi_pool_make_room(ferry_pool *pool, size_t bytes)
     ferryi_pool_give_back(pool, keep, above - given, UINT64_MAX);
 }
 
-/* The period is over; the next one begins. Under the mutex. */
+/* The period is over; the next one begins. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_due(ferry_pool *pool, uint64_t now)
 {

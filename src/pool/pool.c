@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/device/stream.h"
 #include "src/pool/guard.h"
@@ -58,6 +59,7 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
 static void
 free_slabs(ferry_pool *pool)
 {
+    ferryi_mutex_is_needless(&pool->mutex);
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
@@ -81,6 +83,7 @@ ferryi_pool_destroy(ferry_pool **pool_address)
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));
 #endif
+    ferryi_mutex_is_needless(&pool->mutex);
     if (pool->live_blocks > 0) {
         ferryi_pool_report_leaks(pool);
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
@@ -106,6 +109,7 @@ ferryi_pool_context(const ferry_pool *pool)
 /* -- give ------------------------------------------------------------------------------------------ */
 
 /* A moving block becomes idle; of one of zero bytes nothing is left. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 put_back(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
 {
@@ -187,7 +191,7 @@ ferryi_pool_check_process(const ferry_pool *pool, const char *what)
 {
     if (pool->forks != ferryi_fork_count())
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the pool belongs to the process that this one was forked from", what, pool->name);
-    return FERRY_OK;
+    return ferryi_callback_check(what);
 }
 
 ferry_status

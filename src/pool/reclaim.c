@@ -161,6 +161,7 @@ struct pending_uses {
     ferryi_stamp oldest[FERRYI_LANES], newest[FERRYI_LANES];
 };
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class, struct pending_uses *uses)
 {

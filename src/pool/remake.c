@@ -18,6 +18,7 @@ struct remaking {
     size_t missing;                  /* bytes that they lack */
 };
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_part(const ferry_pool *pool, const struct ferryi_slab *slab)
 {
@@ -25,6 +26,7 @@ is_part(const ferry_pool *pool, const struct ferryi_slab *slab)
 }
 
 /* Slabs longest empty whose work is done, until there are granules enough. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 find_parts(struct remaking *remaking)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 
+#include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
 /*
@@ -171,7 +172,16 @@ ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
     ferry_pool_shortage *callback = pool->on_shortage;
     void *user = pool->on_shortage_user;
     ferryi_mutex_unlock(&pool->mutex);
-    return callback && callback(pool, request->need, user);
+    if (!callback || ferryi_callback_kind() >= FERRYI_CALLBACK_SHORTAGE)
+        return false;
+    struct ferryi_callback running;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_SHORTAGE, "on_shortage");
+    bool made_room = callback(pool, request->need, user);
+    ferryi_callback_leave(&running);
+    ferryi_last_error_restore(&kept);
+    return made_room;
 }
 
 ferry_status

@@ -59,15 +59,19 @@ enum ferryi_rung {
     FERRYI_RUNGS
 };
 
+FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
+
 struct ferryi_slab {
-    struct ferryi_link in_pool;  /* all slabs */
-    struct ferryi_link in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
-    uint64_t idle_since;         /* when the last block came back, of ferryi_now_ns() */
-    void *memory;
+    FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
+        struct ferryi_link in_pool;  /* all slabs */
+        struct ferryi_link in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
+        uint64_t idle_since;         /* when the last block came back, of ferryi_now_ns() */
+        size_t live_bytes;           /* of its live blocks */
+        ferry_block *first;          /* of its blocks, by address */
+        uint32_t live;               /* blocks */
+    };
+    void *memory;                /* this and the next two are constant while it is in the pool's list */
     size_t bytes;                /* of the allocation */
-    size_t live_bytes;           /* of its live blocks */
-    ferry_block *first;          /* of its blocks, by address */
-    uint32_t live;               /* blocks */
     bool large;                  /* never split */
     atomic_bool leaving;         /* a compaction wants it empty: takes pass it by */
 #ifdef FERRYI_DEBUG_CHECKS
@@ -76,10 +80,12 @@ struct ferryi_slab {
 };
 
 struct ferryi_pool_class {
-    struct ferryi_link ready;      /* idle blocks, stamp 0, newest last; of small classes */
-    struct ferryi_link pending;    /* idle blocks with a stamp, newest last */
-    struct ferryi_magazine *depot; /* full magazines that no thread has */
-    uint32_t grow_first;           /* so many takes get new memory before other threads' magazines are emptied for them */
+    FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
+        struct ferryi_link ready;      /* idle blocks, stamp 0, newest last; of small classes */
+        struct ferryi_link pending;    /* idle blocks with a stamp, newest last */
+        struct ferryi_magazine *depot; /* full magazines that no thread has */
+        uint32_t grow_first;           /* so many takes get new memory before other threads' magazines are emptied for them */
+    };
 };
 
 struct ferry_pool {
@@ -87,40 +93,42 @@ struct ferry_pool {
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
-    _Alignas(64) ferryi_mutex mutex;
-    size_t limit_bytes; /* of memory taken from the backend; 0: none */
+    _Alignas(64) struct ferryi_pool_mutex mutex;
     _Atomic uint64_t wait_ns; /* a rung of the ladder waits so long at most */
     _Atomic uint64_t compactor; /* the thread that compacts; 0: none */
     atomic_bool is_tended; /* there is a mark or a period */
-    size_t high_water_bytes, release_threshold_bytes;
-    uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
     ferryi_cond settled;
-    struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
-    struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
-    uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
-    ferry_block *large;             /* the tree of ready large blocks */
-    uint64_t ranks;                 /* given to members of the tree */
-    struct ferryi_link slabs, empties;
-    struct ferryi_slab nothing;     /* holds the blocks of zero bytes */
-    ferry_block *spares;            /* descriptors, by `after` */
-    size_t spare_count;
-    struct ferryi_arena *arenas;    /* where descriptors come from */
-    struct ferryi_link caches; /* of threads */
-    struct ferryi_magazine *empty_magazines;
-    unsigned backend_calls;
-    size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
-    size_t reserved_bytes, peak_reserved_bytes;
-    size_t grown_bytes;      /* reserved since idle memory was last made the most of */
-    int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may be below zero until they are */
-    size_t requested_bytes, cached_bytes;
-    uint64_t live_blocks;
-    uint64_t failed_takes, hits, misses, gives;
-    uint64_t device_allocations, device_frees;
-    uint64_t trims, evictions, waits;
-    uint64_t shortages, saved[FERRYI_RUNGS];
-    ferry_pool_shortage *on_shortage;
-    void *on_shortage_user;
-    ferry_pool_bin bins[FERRY_POOL_BIN_COUNT]; /* all but the cached counts */
+    FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
+        size_t limit_bytes; /* of memory taken from the backend; 0: none */
+        size_t high_water_bytes, release_threshold_bytes;
+        uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
+        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
+        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
+        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
+        ferry_block *large;             /* the tree of ready large blocks */
+        uint64_t ranks;                 /* given to members of the tree */
+        struct ferryi_link slabs, empties;
+        struct ferryi_slab nothing;     /* holds the blocks of zero bytes */
+        ferry_block *spares;            /* descriptors, by `after` */
+        size_t spare_count;
+        struct ferryi_arena *arenas;    /* where descriptors come from */
+        struct ferryi_link caches; /* of threads */
+        struct ferryi_magazine *empty_magazines;
+        unsigned backend_calls;
+        size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
+        size_t reserved_bytes, peak_reserved_bytes;
+        size_t grown_bytes;      /* reserved since idle memory was last made the most of */
+        int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may be below zero until they are */
+        size_t requested_bytes, cached_bytes;
+        uint64_t live_blocks;
+        uint64_t failed_takes, hits, misses, gives;
+        uint64_t device_allocations, device_frees;
+        uint64_t trims, evictions, waits;
+        uint64_t shortages, saved[FERRYI_RUNGS];
+        ferry_pool_shortage *on_shortage;
+        void *on_shortage_user;
+        ferry_pool_bin bins[FERRY_POOL_BIN_COUNT]; /* all but the cached counts */
+    };
 };
 
 /* What one take needs. */
@@ -197,41 +205,41 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 /* -- descriptors and free pieces (piece.c): under the mutex, but for the first -- */
 
 /* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host has no memory. */
-bool ferryi_pool_lock_stocked(ferry_pool *pool);
+FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* A spare descriptor; there is one. And back. */
-ferry_block *ferryi_block_new(ferry_pool *pool);
-void ferryi_block_retire(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_block_new(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_retire(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes free, and one piece with its free neighbours. */
-void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Put a free piece into its bin, unless its slab leaves. And out of it. */
-void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
-void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
-ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
-ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
 /* Make one piece of all neighbours that are idle and done. True when there were any. */
-bool ferryi_pool_merge(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
 
 /* -- slabs (slab.c): under the mutex, but for the first -- */
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL: the host has no memory. The caller frees the record. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
 /* The memory came: put the slab into the pool's lists. @return the block, moving */
-ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
 /* It did not come, or went: the descriptors become spare. */
-void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And put it there again. */
-void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
 /* A moving block of zero bytes. And the end of one. */
-ferry_block *ferryi_nothing_take(ferry_pool *pool);
-void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_nothing_take(ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
 /* One of its blocks is about to be counted as live. */
-void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
-bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
 
@@ -239,19 +247,19 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
  * Pick idle memory for the request and make it a moving block. *out_ordered false (lanes only): the lane must first wait for the block's stamp. NULL when there is
  * none, or for the host none known to be done.
  */
-ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
 /* An idle block becomes moving. */
-ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes idle, and goes into the one it belongs to. And out of it. */
-void ferryi_block_list(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
-void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
-void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
-void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since);
 /* A live block becomes moving. */
-void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
@@ -274,11 +282,11 @@ void ferryi_pool_settle(ferry_pool *pool);
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
 /* From the backend: a whole slab, or with `single` only the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single, ferry_block **out);
-/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the taken block. Under the mutex. */
-ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request);
-/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the call ended. Under the mutex. */
-bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
-void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
+/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the taken block. */
+FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request);
+/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the call ended. */
+FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
 /* Idle slabs become one of another size, where the backend can do that (remake.c). */
 ferry_status ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
 /* When both found none: all that may help, in turn. */
@@ -298,8 +306,7 @@ void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 uint64_t ferryi_pool_wait_deadline(const ferry_pool *pool);
 /* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes back where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
-/* Under the mutex. */
-bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
+FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Without the mutex, where a call is on the long way: give back what is above the high-water mark, or old when the period is over. `grown`: memory came from the backend just now. */
 void ferryi_pool_tend(ferry_pool *pool, bool grown);
 
@@ -318,7 +325,7 @@ void ferryi_pool_report_leaks(ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty slab. Under the mutex. */
-size_t ferryi_pool_largest_free(const ferry_pool *pool);
+/* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty slab. */
+FERRYI_REQUIRES(ferryi_pool_mutex) size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -2,6 +2,7 @@
 #include "src/pool/magazine.h"
 
 /* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 longest_run(const struct ferryi_slab *slab)
 {
@@ -61,6 +62,7 @@ add_idle(const ferry_pool *pool, const ferry_block *block, ferry_pool_stats *sta
 }
 
 /* The idle memory, from the slabs themselves. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 count_idle(const ferry_pool *pool, ferry_pool_stats *stats)
 {
@@ -77,6 +79,7 @@ hit_rate(uint64_t hits, uint64_t takes)
     return takes > 0 ? (double)hits / (double)takes : 0.0;
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 count_takes(const ferry_pool *pool, ferry_pool_stats *stats)
 {

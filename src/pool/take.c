@@ -207,11 +207,23 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     free(reason);
 }
 
+/* Explains a free block that is as large as the request. The figures are younger than the last try. */
+static void
+describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text, size_t text_bytes)
+{
+    if (request->need > 0 && largest >= request->need)
+        snprintf(text, text_bytes, " by now, which came back too late or is still used by queued work");
+    else if (largest >= request->bytes)
+        snprintf(text, text_bytes, ", and rounding makes the request %zu", request->need);
+    else
+        text[0] = 0;
+}
+
 /* Count a take that failed, and put what it was for and what there is before the reason. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
-    char memory[96];
+    char memory[96], why_not[96];
     ferryi_mutex_lock(&pool->mutex);
     pool->failed_takes++;
     size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes, largest = ferryi_pool_largest_free(pool);
@@ -220,8 +232,9 @@ take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_s
     if (status != FERRY_ERROR_OUT_OF_MEMORY)
         return ferryi_fail_in(status, "take %zu bytes from %s", request->bytes, pool->name);
     describe_memory(pool, limit, reserved, memory, sizeof(memory));
-    return ferryi_fail_in(status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes", request->bytes, pool->name,
-                          request->bytes, memory, cached, largest);
+    describe_largest(request, largest, why_not, sizeof(why_not));
+    return ferryi_fail_in(status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes%s", request->bytes, pool->name,
+                          request->bytes, memory, cached, largest, why_not);
 }
 
 /* A planned request: from the depot or the thread's magazines, else from wherever there is memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
 #define REPORTED 16 /* leaked blocks that are named one by one */
@@ -32,6 +33,7 @@ describe(const ferry_block *block)
 }
 
 /* Under the mutex, with the magazines empty. Counts on when there is no room. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -82,8 +84,11 @@ ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user)
         status = take_snapshot(pool, &snapshot);
     if (status != FERRY_OK)
         return status;
+    struct ferryi_callback running;
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i].info, user); i++)
         ;
+    ferryi_callback_leave(&running);
     free(snapshot.blocks);
     return FERRY_OK;
 }

@@ -218,6 +218,13 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
+/* Some drivers translate the addresses of registered memory for single copies, and not for batches. */
+static bool
+takes_registered(const ferryi_device *device)
+{
+    return !(device->capabilities & FERRYI_DEVICE_TRANSLATES) || !(device->capabilities & FERRY_CAN_BATCH);
+}
+
 /* True when every piece may go straight; then what it needs is held. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
@@ -225,7 +232,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     struct ferryi_pins *pins = &batch->run->engine->pins;
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, whole = true;
     holds->count = 0;
-    if (!pins->device || !ferryi_engine_same_kind(pins->device, batch->run->lane->device))
+    ferryi_device *device = batch->run->lane->device;
+    if (!pins->device || !ferryi_engine_same_kind(pins->device, device) || !takes_registered(device))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];

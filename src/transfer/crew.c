@@ -21,6 +21,15 @@ is_lost(struct ferryi_crew *crew)
     return process != 0 && process != ferryi_process_id();
 }
 
+/* Nobody starts more of them any more. */
+static void
+join_threads(const struct ferryi_crew *crew)
+{
+    ferryi_mutex_is_needless(&crew->mutex);
+    for (unsigned i = 0; i < crew->count; i++)
+        ferryi_thread_join(crew->threads[i]);
+}
+
 void
 ferryi_crew_clear(struct ferryi_crew *crew)
 {
@@ -31,8 +40,7 @@ ferryi_crew_clear(struct ferryi_crew *crew)
     crew->stopping = true;
     ferryi_cond_broadcast(&crew->given);
     ferryi_mutex_unlock(&crew->mutex);
-    for (unsigned i = 0; i < crew->count; i++)
-        ferryi_thread_join(crew->threads[i]);
+    join_threads(crew);
     ferryi_cond_destroy(&crew->done);
     ferryi_cond_destroy(&crew->given);
     ferryi_mutex_destroy(&crew->mutex);
@@ -40,7 +48,8 @@ ferryi_crew_clear(struct ferryi_crew *crew)
 
 /* -- working --------------------------------------------------------------------------------------- */
 
-/* The first that suits the doer, else the first. The mutex is held, and there is one. */
+/* The first that suits the doer, else the first; there is one. */
+FERRYI_REQUIRES(ferryi_crew_mutex)
 static struct ferryi_task *
 take_task(struct ferryi_crew *crew, unsigned doer)
 {
@@ -57,7 +66,8 @@ take_task(struct ferryi_crew *crew, unsigned doer)
     return task;
 }
 
-/* Do a task of the list. The mutex is held, and let go of meanwhile. */
+/* Do a task of the list. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_crew_mutex)
 static void
 do_one(struct ferryi_crew *crew, unsigned doer)
 {
@@ -71,7 +81,8 @@ do_one(struct ferryi_crew *crew, unsigned doer)
     atomic_store_explicit(&task->done, true, memory_order_release);
 }
 
-/* The mutex is held, and let go of meanwhile. */
+/* The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_crew_mutex)
 static void
 wait_for_task(struct ferryi_crew *crew)
 {
@@ -147,7 +158,8 @@ ferryi_crew_give(struct ferryi_crew *crew, struct ferryi_task *task, bool shared
     ferryi_mutex_unlock(&crew->mutex);
 }
 
-/* A helper is at the task. The mutex is held, and let go of meanwhile. */
+/* A helper is at the task. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_crew_mutex)
 static void
 wait_for_helper(struct ferryi_crew *crew, struct ferryi_task *task)
 {

@@ -35,17 +35,21 @@ struct ferryi_task {
     struct ferryi_task *next;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_crew_mutex);
+
 struct ferryi_crew {
-    ferryi_mutex mutex;
+    struct ferryi_crew_mutex mutex;
     ferryi_cond given, done;
-    struct ferryi_task *first, **last; /* nobody has begun them */
     _Atomic uint64_t shared;           /* tasks that ever were in the list */
-    unsigned idle, waiting;            /* helpers, and finishers that sleep */
-    unsigned count;                    /* running threads */
-    unsigned numbered;                 /* of them, those that have their number */
-    bool stopping;
     _Atomic uint64_t process;          /* that the threads were started in; 0: not yet */
-    ferryi_thread threads[FERRYI_CREW_MOST];
+    FERRYI_GUARDED_BY(ferryi_crew_mutex) struct {
+        struct ferryi_task *first, **last; /* nobody has begun them */
+        unsigned idle, waiting;            /* helpers, and finishers that sleep */
+        unsigned count;                    /* running threads */
+        unsigned numbered;                 /* of them, those that have their number */
+        bool stopping;
+        ferryi_thread threads[FERRYI_CREW_MOST];
+    };
 };
 
 void ferryi_crew_init(struct ferryi_crew *crew);

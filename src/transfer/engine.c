@@ -93,6 +93,7 @@ ferryi_engine_destroy(ferryi_engine **engine)
         ferryi_ring_clear(&port->large);
         ferryi_tuning_clear(&port->uploads);
         ferryi_tuning_clear(&port->downloads);
+        ferryi_mutex_is_needless(&port->mutex);
         if (port->in)
             ferryi_lane_retire(port->in);
         if (port->out)

@@ -148,10 +148,8 @@ static ferry_status
 store_from_device(struct passage *passage, const char *source)
 {
     struct ferryi_run *run = &passage->run;
-    const ferry_transfer_options *options = run->job->options;
     struct flight flight = {.submitted = 0};
-    /* keep_going runs while chunks are in flight: one stays free, so that a transfer inside it can go on. */
-    size_t limit = ferryi_min_size(FLIGHT_LIMIT, passage->ring->chunk_count - (options && options->keep_going));
+    size_t limit = ferryi_min_size(FLIGHT_LIMIT, passage->ring->chunk_count);
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t before = flight.chunks.count;

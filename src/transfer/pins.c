@@ -74,6 +74,7 @@ count_of(const struct ferryi_pins *pins)
 }
 
 /* Index of the first range that starts after `pointer`. */
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static size_t
 upper_bound(const struct ferryi_pins *pins, const char *pointer)
 {
@@ -88,6 +89,7 @@ upper_bound(const struct ferryi_pins *pins, const char *pointer)
     return low;
 }
 
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 find(const struct ferryi_pins *pins, const char *pointer, size_t bytes)
 {
@@ -97,6 +99,7 @@ find(const struct ferryi_pins *pins, const char *pointer, size_t bytes)
     return pin && offset <= pin->bytes && bytes <= pin->bytes - offset ? pin : NULL;
 }
 
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static bool
 make_room(struct ferryi_pins *pins)
 {
@@ -111,7 +114,8 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Under the mutex. The range cannot be held until it is settled. */
+/* The range cannot be held until it is settled. */
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -129,6 +133,7 @@ insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
     return FERRY_OK;
 }
 
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static void
 take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -241,7 +246,8 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     free(before);
 }
 
-/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none. Under the mutex, which waiting lets go of. */
+/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none. Waiting lets go of the mutex. */
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
 {
@@ -275,6 +281,7 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
 }
 
 /* An own range that nobody holds, unsettled, while the limit is passed; NULL when there is none, or no need. */
+FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)
 {
@@ -350,6 +357,7 @@ ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes)
 void
 ferryi_pins_clear(struct ferryi_pins *pins)
 {
+    ferryi_mutex_is_needless(&pins->mutex);
     while (count_of(pins) > 0) {
         struct ferryi_pin *pin = pins->items[0];
         if (!pin->own)

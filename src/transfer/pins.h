@@ -18,24 +18,30 @@
 
 #define FERRYI_PIN_PIECE_BYTES ((size_t)256 << 20)
 
+FERRYI_MUTEX_CLASS(ferryi_pins_mutex);
+
 struct ferryi_pin {
     char *start;
     size_t bytes;
-    unsigned holders;
-    bool own;     /* Ferry's: may be given up */
-    bool settled; /* registered, and not being given up */
+    bool own; /* Ferry's: may be given up */
+    FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
+        bool settled; /* registered, and not being given up */
+        unsigned holders;
+    };
 };
 
 struct ferryi_pins {
     ferryi_device *device; /* registers for all; NULL: none can */
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
-    ferryi_mutex mutex;
+    struct ferryi_pins_mutex mutex;
     ferryi_cond changed;
-    struct ferryi_pin **items; /* by start; they do not overlap */
-    size_t room;
-    _Atomic size_t count;
-    size_t own_bytes, pool_bytes; /* against the limit */
+    FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
+        struct ferryi_pin **items;    /* by start; they do not overlap */
+        size_t room;
+        size_t own_bytes, pool_bytes; /* against the limit */
+    };
+    _Atomic size_t count;         /* of items; it changes under the mutex */
     _Atomic uint64_t turned;      /* own ranges ever registered */
 };
 

@@ -11,6 +11,7 @@ ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, s
     assert(chunk_bytes > 0 && chunk_count > 0);
     *ring = (struct ferryi_ring){
         .devices = devices, .log = log, .place = place, .chunk_bytes = chunk_bytes, .chunk_count = chunk_count};
+    ferryi_mutex_is_needless(&ring->mutex);
     ring->last = &ring->first;
     ferryi_mutex_init(&ring->mutex);
     ferryi_cond_init(&ring->given);
@@ -32,6 +33,7 @@ chunk_destroy(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 void
 ferryi_ring_clear(struct ferryi_ring *ring)
 {
+    ferryi_mutex_is_needless(&ring->mutex);
     while (ring->first) {
         struct ferryi_chunk *chunk = ring->first;
         ring->first = chunk->next;
@@ -62,6 +64,7 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
 }
 
 /* Take the first chunk that nobody's work uses or, if there is none and `any`, the one that was given back first. */
+FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
 {
@@ -80,7 +83,8 @@ unlink_free(struct ferryi_ring *ring, bool any)
     return chunk;
 }
 
-/* Called with the mutex held, which it lets go of while the device allocates. */
+/* Lets go of the mutex while the device allocates. */
+FERRYI_REQUIRES(ferryi_ring_mutex)
 static ferry_status
 grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
 {

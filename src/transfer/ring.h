@@ -8,9 +8,8 @@
  * Chunks are made when a transfer finds none idle, up to the ring's count. A transfer takes one, uses it, and gives it
  * back as soon as its last use is queued; the chunk then remembers the event that ends that use, and the next taker
  * waits for it. So several transfers share a ring, and no lock is held during a copy or a callback. Whoever
- * holds a chunk may only try for another: who blocks holds none, and chunks always come back. A transfer that is begun inside a callback
- * of another one, which holds chunks meanwhile, comes to one too: callbacks run right after a chunk was given back, so the last of
- * all that are inside one has left a chunk to the others.
+ * holds a chunk may only try for another: who blocks holds none, and chunks always come back. Callbacks that run while a transfer holds chunks
+ * begin no transfers.
  *
  * A ring belongs to the engine. Its mutex guards the list and is never held across a driver call.
  */
@@ -35,15 +34,19 @@ struct ferryi_chain {
     size_t count;
 };
 
+FERRYI_MUTEX_CLASS(ferryi_ring_mutex);
+
 struct ferryi_ring {
     ferryi_device **devices; /* the engine's, by place */
     const struct ferryi_log *log;
     int place;               /* whose pinned memory the chunks are */
     size_t chunk_bytes, chunk_count;
-    ferryi_mutex mutex;
+    struct ferryi_ring_mutex mutex;
     ferryi_cond given;
-    struct ferryi_chunk *first, **last; /* free, longest free first */
-    size_t made;
+    FERRYI_GUARDED_BY(ferryi_ring_mutex) struct {
+        struct ferryi_chunk *first, **last; /* free, longest free first */
+        size_t made;
+    };
 };
 
 void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, size_t chunk_bytes, size_t chunk_count,

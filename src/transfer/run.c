@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/base/callback.h"
 #include "src/base/site.h"
 
 /* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
@@ -102,7 +103,10 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
     bool stop = flag_is_set(job);
     if (options && options->keep_going && (job->done - job->told >= interval(engine, job) || job->done == total)) {
         job->told = job->done;
+        struct ferryi_callback running;
+        ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "keep_going");
         stop |= !options->keep_going(job->done, total, options->user);
+        ferryi_callback_leave(&running);
     }
     return stop && job->done < total;
 }
@@ -223,7 +227,13 @@ tell(const struct ferryi_run *run)
         .staged = run->staged,
         .site = ferryi_site_text(config->trace_sites ? ferryi_site_here() : FERRYI_SITE_NONE),
     };
+    struct ferryi_callback running;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "trace");
     config->trace(&trace, config->trace_user);
+    ferryi_callback_leave(&running);
+    ferryi_last_error_restore(&kept);
 }
 
 /* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its caller hears of it. */

@@ -14,16 +14,20 @@
 #include "src/transfer/tuning.h"
 
 /* What the engine keeps of one device. */
+FERRYI_MUTEX_CLASS(ferryi_port_mutex);
+
 struct ferryi_port {
-    ferryi_lane *in, *out;      /* opened at first need, under the mutex */
-    ferryi_mutex mutex;
+    struct ferryi_port_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
+        ferryi_lane *in, *out;  /* opened at first need */
+        void *scatter_module;
+        bool scatter_asked;
+    };
     struct ferryi_ring ring;
     struct ferryi_ring large;   /* the same with large chunks, for long transfers; none are made until one takes them */
     struct ferryi_tuning uploads, downloads;
     _Atomic uint32_t reachable; /* places it can copy from; loses those that turn out not to be */
     void *_Atomic scatter;      /* the kernel of batches (scatter.h); NULL: not loaded, or not to be had */
-    void *scatter_module;
-    bool scatter_asked;         /* under the mutex */
 };
 
 struct ferryi_counter {

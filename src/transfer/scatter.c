@@ -5,7 +5,8 @@
 
 #define THREADS 128
 
-/* Once for each device, under its port's mutex. */
+/* Once for each device. */
+FERRYI_REQUIRES(ferryi_port_mutex)
 static void
 load(ferryi_engine *engine, int place)
 {
@@ -59,6 +60,7 @@ void
 ferryi_scatter_clear(ferryi_engine *engine, int place)
 {
     struct ferryi_port *port = &engine->ports[place];
+    ferryi_mutex_is_needless(&port->mutex);
     if (port->scatter_module && FERRYI_CALL(engine->devices[place], code_unload, port->scatter_module) != FERRY_OK)
         ferryi_log(engine->config.log, FERRY_LOG_ERROR, "give back the kernel of batches: %s", ferry_last_error());
 }

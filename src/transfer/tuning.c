@@ -82,6 +82,7 @@ ferryi_tuning_begin(struct ferryi_tuning *tuning)
     return candidate;
 }
 
+FERRYI_REQUIRES(ferryi_tuning_mutex)
 static int
 fastest(const struct ferryi_tuning *tuning)
 {

@@ -33,17 +33,21 @@ struct ferryi_setup {
     bool large; /* the ring of large chunks */
 };
 
+FERRYI_MUTEX_CLASS(ferryi_tuning_mutex);
+
 struct ferryi_tuning {
-    ferryi_mutex mutex;
+    struct ferryi_tuning_mutex mutex;
     bool download;
     size_t from;               /* bytes of a transfer that has room for a trial */
     struct ferryi_setup brief; /* of transfers below FERRYI_BRIEF_BYTES */
     struct ferryi_setup usual; /* of others, until it is known better */
     struct ferryi_setup candidates[FERRYI_SETUPS];
     unsigned count;
-    double best[FERRYI_SETUPS]; /* ns per byte; 0: not measured */
-    unsigned trials;
-    bool busy;                  /* a transfer is measuring */
+    FERRYI_GUARDED_BY(ferryi_tuning_mutex) struct {
+        double best[FERRYI_SETUPS]; /* ns per byte; 0: not measured */
+        unsigned trials;
+        bool busy;              /* a transfer is measuring */
+    };
     atomic_int chosen;          /* index, or -1 */
 };
 

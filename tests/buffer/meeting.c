@@ -74,6 +74,38 @@ meet_in(const char *slot, void (*run)(void *user), void *user)
     fault_hook(come_once, NULL);
 }
 
+#ifdef FERRYI_INTERLEAVES
+static void
+come_to_point(const void *site)
+{
+    (void)site;
+    atomic_store(&ferryi_interleave, NULL);
+    visit.came = true;
+    visit.run(visit.user);
+}
+#endif
+
+void
+meet_at_point(void (*run)(void *user), void *user)
+{
+#ifdef FERRYI_INTERLEAVES
+    visit.run = run;
+    visit.user = user;
+    visit.came = false;
+    atomic_store(&ferryi_interleave, come_to_point);
+#else
+    (void)run, (void)user;
+#endif
+}
+
+void
+need_points(void)
+{
+#ifndef FERRYI_INTERLEAVES
+    skip();
+#endif
+}
+
 bool
 have_met(void)
 {

@@ -13,7 +13,7 @@
 /* -- the fixture ----------------------------------------------------------------------------------- */
 
 /* Callbacks run on helper threads too. */
-static ferryi_mutex notes = PTHREAD_MUTEX_INITIALIZER;
+static ferryi_mutex notes = FERRYI_MUTEX_INITIALIZER;
 
 static void
 note_log(ferry_log_level level, const char *message, void *user)

@@ -175,15 +175,22 @@ struct gate {
     atomic_bool held, open;
 };
 
-/* Holds the thread of the first download until the gate opens, or it takes too long. */
+/* Until it is set, or it takes too long. */
+static void
+wait_until(const atomic_bool *set)
+{
+    for (int i = 0; i < 5000 && !atomic_load(set); i++)
+        ferryi_sleep_ns(1000000);
+}
+
+/* Holds the thread of the first download until the gate opens. */
 static void
 hold_downloads(const ferry_trace *trace, void *user)
 {
     struct gate *gate = user;
     if (trace->direction != FERRY_DIRECTION_DOWNLOAD || atomic_exchange(&gate->held, true))
         return;
-    for (int i = 0; i < 5000 && !atomic_load(&gate->open); i++)
-        ferryi_sleep_ns(1000000);
+    wait_until(&gate->open);
 }
 
 /* Each way to and from a device has its own helper: nothing waits behind what goes the other way. */
@@ -201,8 +208,8 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     bool done = true;
     write_counting(&f, a, 1, 0, COUNT, 5);
     OK(ferry_buffer_copy_to_async(a, INT, 0, got, COUNT, f.stream, &down));
-    for (int i = 0; i < 5000 && !f.coherent && !atomic_load(&gate.held); i++)
-        ferryi_sleep_ns(1000000);
+    if (!f.coherent)
+        wait_until(&gate.held);
     OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, f.stream, &up));
     OK(ferry_event_synchronize(up));
     OK(ferry_event_query(down, &done));
@@ -292,8 +299,7 @@ hold_first(const ferry_trace *trace, void *user)
         return;
     pause->bytes = trace->bytes;
     atomic_store(&pause->held, true);
-    for (int i = 0; i < 5000 && !atomic_load(&pause->open); i++)
-        ferryi_sleep_ns(1000000);
+    wait_until(&pause->open);
 }
 
 /* Half of what is asked for is current on the host, half on the device: between the two, half has arrived. */
@@ -313,8 +319,7 @@ test_progress_is_that_of_the_moment(void **state)
     write_counting(&f, b, 1, COUNT / 2, COUNT / 2, 1);
     atomic_store(&pause.armed, true);
     OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, NULL, &event));
-    for (int i = 0; i < 5000 && !atomic_load(&pause.held); i++)
-        ferryi_sleep_ns(1000000);
+    wait_until(&pause.held);
     OK(ferry_event_progress(event, &bytes, &total));
     assert_int_equal(bytes, BYTES / 2);
     assert_int_equal(bytes, pause.bytes);

@@ -10,6 +10,14 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
+/* Does the driver under us refuse batches, and registered memory in them? Then bytes go another way, and are the same. */
+static bool
+driver_is_strict(void)
+{
+    const char *rules = getenv("FAKECUDA_STRICT");
+    return rules && rules[0];
+}
+
 static ferry_batch *
 make_batch(fixture *f)
 {
@@ -157,7 +165,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
             assert_int_equal(is[i].copies - was[i].copies, crosses);
             assert_int_equal(is[i].bytes - was[i].bytes, crosses ? 3 * RANGES * 4 : 0);
             /* Far from one call for each range. */
-            assert_true(after.device_calls - before.device_calls < 100);
+            assert_true(driver_is_strict() || after.device_calls - before.device_calls < 100);
         }
         for (int i = 0; i < 4 * RANGES; i++)
             if (i % 4 != 3)
@@ -646,13 +654,14 @@ test_registered_memory_goes_straight(void **state)
     for (int i = 0; i < COUNT - 20; i++)
         assert_int_equal(memory[i], i % 20 < 15 ? i : i + 5);
     after = moved(f);
-    assert_int_equal(after.direct.copies - before.direct.copies, 2);
-    assert_int_equal(after.staged.copies - before.staged.copies, 0);
+    uint64_t staged = driver_is_strict() ? 2 : 0;
+    assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
+    assert_int_equal(after.staged.copies - before.staged.copies, staged);
     /* One piece of ordinary memory, and all of it is staged: no driver call reads that. */
     OK(ferry_batch_copy_from(in, b, INT, COUNT - 10, elsewhere, 10));
     OK(ferry_batch_submit(in));
     after = moved(f);
-    assert_int_equal(after.staged.copies - before.staged.copies, 1);
+    assert_int_equal(after.staged.copies - before.staged.copies, staged + 1);
     expect_constant(f, b, 0, COUNT - 10, 10, 0);
     OK(ferry_context_unregister_host(f->context, memory));
     ferry_batch_destroy(&in);
@@ -707,7 +716,7 @@ test_the_driver_is_asked_once(void **state)
     (void)state;
     const char *library = getenv("FERRY_CUDA_LIBRARY"), *devices = getenv("FERRY_DEVICE");
     struct fakecuda fake;
-    if (!library || !devices || strcmp(devices, "cuda") != 0 || !fakecuda_find(library, &fake))
+    if (!library || !devices || strcmp(devices, "cuda") != 0 || driver_is_strict() || !fakecuda_find(library, &fake))
         return;
     const bool is_old = strstr(library, "_old"), is_13 = !is_old && !strstr(library, "_12");
     const char *batched = is_13 ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync";

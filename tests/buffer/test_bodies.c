@@ -190,6 +190,19 @@ test_no_memory_to_tell_what_is_lost(void **state)
     }
 }
 
+/* "Bytes that were lost ... were written and are current nowhere." */
+static void
+expect_lost_state(struct kernels *k, size_t offset, size_t count)
+{
+    ferry_buffer *view;
+    OK(ferry_buffer_view(k->buffer, INT, offset, count, &view));
+    STATE(view, MIXED);
+    assert_int_equal(take_snapshot(view).info.places_current, 0);
+    assert_false(ferry_buffer_is_current(view, 0));
+    assert_false(ferry_buffer_is_current(view, 1));
+    ferry_buffer_destroy(&view);
+}
+
 /* A batch hears of lost bytes as every other reader does. */
 static void
 test_batches_of_lost_bytes(void **state)
@@ -201,12 +214,128 @@ test_batches_of_lost_bytes(void **state)
     kernels_open(f, &k);
     launch_failing(&k, k.buffer, 100, 200);
     expect_reason(ferry_stream_synchronize(k.streams[0]));
+    expect_lost_state(&k, 100, 200);
     OK(ferry_batch_create(f->context, &batch));
     OK(ferry_batch_copy_to(batch, k.buffer, INT, 0, values, COUNT));
     expect_reason(ferry_batch_submit(batch));
     ferry_batch_destroy(&batch);
     expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, values, COUNT));
     expect_counting(f, k.buffer, 0, 300, COUNT - 300, 0);
+    kernels_close(&k);
+}
+
+enum derivation { COPY, COPY_ROWS, COPY_BESIDE, CONVERT, CONVERT_OUT, DERIVATIONS };
+
+static ferry_status
+derive(struct kernels *k, ferry_buffer *target, enum derivation how)
+{
+    double values[COUNT];
+    const ferry_conversion widening = {INT, DOUBLE, NULL};
+    switch (how) {
+    case COPY: return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT);
+    case COPY_ROWS: return ferry_buffer_copy_2d(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20);
+    case COPY_BESIDE: return ferry_buffer_copy(k->buffer, INT, COUNT / 2, k->buffer, COUNT / 4, COUNT / 2);
+    case CONVERT: return ferry_buffer_convert(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE);
+    default: return ferry_buffer_copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE);
+    }
+}
+
+/* A call that computes from what a kernel writes, also at the same place, waits for the kernel: it fails, and changes nothing. */
+static void
+test_calls_do_not_read_what_may_fail(void **state)
+{
+    fixture *f = *state;
+    for (int how = 0; how < DERIVATIONS; how++) {
+        struct kernels k;
+        kernels_open(f, &k);
+        ferry_buffer *ints = make_everywhere(f, 5), *doubles;
+        OK(ferry_buffer_create(f->context, DOUBLE, COUNT, NULL, &doubles));
+        launch_failing(&k, k.buffer, 0, COUNT / 2);
+        expect_reason(derive(&k, how == CONVERT ? doubles : ints, how));
+        expect_counting(f, ints, 0, 0, COUNT, 5);
+        expect_counting(f, k.buffer, 0, COUNT / 2, COUNT / 2, 0);
+        DESTROY_BUFFERS(&ints, &doubles);
+        kernels_close(&k);
+    }
+}
+
+static struct ferryi_body_use
+begin_use(ferry_buffer *buffer, size_t begin, size_t end, ferry_access access, int place)
+{
+    struct ferryi_body_use use;
+    const struct ferryi_access range = {.store = buffer->store, .begin = begin * sizeof(int), .end = end * sizeof(int), .access = (uint8_t)access,
+                                        .place = (uint8_t)place};
+    OK(ferryi_bodies_begin(&range, &use));
+    ferryi_bodies_commit(&use);
+    return use;
+}
+
+static void
+expect_input(const struct ferryi_body_use *use, ferry_status status)
+{
+    char text[64] = "";
+    assert_int_equal(ferryi_bodies_input(use, text, sizeof(text)), status);
+    assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
+}
+
+/* Kernels run between the failure of another one and the end of its launch, whose thread is late: they have read what will be lost. */
+static void
+test_kernels_run_before_a_failed_launch_ends(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffer = make_everywhere(f, 5);
+    touch(f, buffer, 1, FERRY_UPDATE, 0, COUNT);
+    struct ferryi_body_use uses[] = {
+        begin_use(buffer, 0, 500, FERRY_OVERWRITE, 1), begin_use(buffer, 100, 200, FERRY_OVERWRITE, 1),
+        begin_use(buffer, 100, 200, FERRY_READ, 1),    begin_use(buffer, 150, 201, FERRY_READ, 1),
+        begin_use(buffer, 0, 10, FERRY_UPDATE, 1),     begin_use(buffer, 0, 100, FERRY_READ, 2),
+        begin_use(buffer, 500, COUNT, FERRY_READ, 1),  begin_use(buffer, 400, 401, FERRY_READ, 1)};
+    static const bool poisoned[] = {false, false, false, true, true, false, false, true};
+    ferryi_bodies_fail(&uses[0], FERRY_ERROR_CANCELLED, "it broke");
+    for (size_t i = 1; i < LENGTH(uses); i++)
+        expect_input(&uses[i], poisoned[i] ? FERRY_ERROR_CANCELLED : FERRY_OK);
+    assert_true(ferryi_bodies_are_pending(buffer->store));
+    /* A launch that is begun now reads the same bytes. */
+    struct ferryi_body_use late = begin_use(buffer, 300, 301, FERRY_READ, 1);
+    expect_input(&late, FERRY_ERROR_CANCELLED);
+    ferryi_bodies_end(&late);
+    for (size_t i = 0; i < LENGTH(uses); i++)
+        ferryi_bodies_end(&uses[i]);
+    assert_false(ferryi_bodies_are_pending(buffer->store));
+    expect_counting(f, buffer, 0, 100, 100, 5);
+    expect_counting(f, buffer, 0, 500, COUNT - 500, 5);
+    /* Its reader, which updates them, did not fail here. */
+    expect_counting(f, buffer, 0, 0, 10, 5);
+    int value;
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1), FERRY_ERROR_CANCELLED);
+    DESTROY_BUFFERS(&buffer);
+}
+
+/* What a kernel is to write in the wrapped memory's place is lost: the wrap goes on until it is written anew, and the memory keeps what it had. */
+static void
+test_a_wrap_ends_under_a_kernel_that_fails(void **state)
+{
+    fixture *f = *state;
+    struct kernels k;
+    int memory[COUNT] = {7};
+    ferry_buffer *wrap;
+    kernels_open(f, &k);
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &wrap));
+    launch_failing(&k, wrap, 0, COUNT);
+    expect_reason(ferry_buffer_unwrap(&wrap, NULL));
+    assert_int_equal(memory[0], 7);
+    fill_on(f, wrap, k.streams[1], 0, COUNT, 3);
+    launch_failing(&k, wrap, 10, 10);
+    fill_on(f, wrap, k.streams[1], 10, 10, 3);
+    OK(ferry_buffer_unwrap(&wrap, NULL));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(memory[i], 3);
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &wrap));
+    launch_failing(&k, wrap, 0, COUNT);
+    ferry_buffer_destroy(&wrap);
+    fixture_expect_log(f, "newer bytes did not reach the wrapped memory");
     kernels_close(&k);
 }
 
@@ -220,6 +349,9 @@ main(void)
         LAZY(test_a_kernel_fails_beyond_the_end),
         LAZY(test_no_memory_to_tell_what_is_lost),
         LAZY(test_batches_of_lost_bytes),
+        LAZY(test_calls_do_not_read_what_may_fail),
+        ROOMY(test_kernels_run_before_a_failed_launch_ends),
+        LAZY(test_a_wrap_ends_under_a_kernel_that_fails),
     };
     return cmocka_run_group_tests_name("bodies", tests, NULL, NULL);
 }

@@ -111,11 +111,39 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_fill_async(b, INT, 0, 1, &value, NULL, &event));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
+    /* A copy that was forgotten would be written by the next use. */
+    FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
+    FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
+    assert_true(ferry_buffer_is_current(b, 0));
     ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
     FAILS(refused, ferry_scope_open_all(&scope, &out, &argument, 1, 0, NULL));
     expect_unchanged(b, &before);
     ferry_buffer_destroy(&view);
     OK(ferry_buffer_unwrap(&b, NULL));
+}
+
+/* Memory that happens to begin at a round address costs its size at other places; views may rely on what every copy has. */
+static void
+test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
+{
+    fixture *f = *state;
+    char *arena = aligned_alloc((size_t)2 << 20, (size_t)2 << 20);
+    const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
+    ferry_element wide = {.name = "wide", .bytes = 256, .align = 256, .kind = FERRY_KIND_STRUCT, .fields = &field, .field_count = 1};
+    assert_non_null(arena);
+    wide.identity = ferry_element_identity(&wide);
+    for (size_t align = 4; align <= 1 << 20; align *= 2) {
+        ferry_buffer *b, *view;
+        OK(ferry_buffer_wrap_host(f->context, INT, arena + align, COUNT, NULL, &b));
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        assert_true(take_snapshot(b).info.taken_bytes <= 8192);
+        ferry_status status = ferry_buffer_view_of(b, &wide, 0, 1, &view);
+        assert_int_equal(status, align >= 256 ? FERRY_OK : FERRY_ERROR_WRONG_TYPE);
+        if (status == FERRY_OK)
+            ferry_buffer_destroy(&view);
+        ferry_buffer_destroy(&b);
+    }
+    free(arena);
 }
 
 /* "FERRY_ERROR_INVALID_STATE for a buffer that wraps nothing, and while other handles or views of it live. After a failure
@@ -204,6 +232,7 @@ main(void)
         TEST(test_a_host_wrap_brings_newer_bytes_back),
         TEST(test_a_device_wrap_is_ordered_after_its_stream),
         TEST(test_read_only_wraps_refuse_writes),
+        TEST(test_the_address_of_a_wrap_costs_no_memory_elsewhere),
         TEST(test_unwrap_needs_the_only_handle),
         TEST(test_outside_writes_are_marked),
         TEST(test_queued_calls_end_before_the_wrap),

@@ -96,6 +96,28 @@ test_alignment_of_elements_is_kept(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* Two structs of one name, such as those of two versions of a library, are told apart. */
+static void
+test_namesakes_are_told_apart(void **state)
+{
+    fixture *f = *state;
+    const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
+    ferry_element small = {.name = "mylib_particle", .bytes = 8, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = &field, .field_count = 1};
+    ferry_element large = small;
+    float values[4];
+    ferry_buffer *b;
+    large.bytes = 16;
+    small.identity = ferry_element_identity(&small);
+    large.identity = ferry_element_identity(&large);
+    OK(ferry_buffer_create(f->context, &small, 4, &(ferry_buffer_options){.name = "cloud"}, &b));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, values, 1));
+    assert_non_null(strstr(ferry_last_error(), "buffer \"cloud\" holds mylib_particle, not mylib_particle of other content"));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, values, 1));
+    assert_non_null(strstr(ferry_last_error(), "holds mylib_particle, not int"));
+    assert_null(strstr(ferry_last_error(), "content"));
+    ferry_buffer_destroy(&b);
+}
+
 /* Found is who has the name, whoever else there is; what is found is one more handle. */
 static void
 test_buffers_are_found_by_name(void **state)
@@ -405,6 +427,7 @@ main(void)
         cmocka_unit_test(test_counts_are_checked_against_the_limit),
         TEST(test_counts_are_checked_against_sizes),
         TEST(test_alignment_of_elements_is_kept),
+        TEST(test_namesakes_are_told_apart),
         TEST(test_buffers_are_found_by_name),
         TEST(test_three_gibibytes_work),
         TEST(test_create_from_copies),

@@ -97,6 +97,10 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
     if (!f->coherent && !device_of(f, 1)->default_is_null)
         FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
+    /* A handle that no driver gave: its memory looks like no stream of any device. */
+    void *stranger[64] = {0};
+    FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
+    assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
     assert_ptr_equal(out, SENTINEL);
     assert_null(ferry_stream_native(NULL));
     assert_int_equal(ferry_stream_place(NULL), -1);

@@ -3,6 +3,7 @@
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "tests/support/fault.h"
 
@@ -430,6 +431,42 @@ test_calls_under_way_are_given_a_moment(void **state)
         expect_constant(&f, set[i], 0, 0, COUNT, 0);
     destroy_set(set, FIT + 1);
     fixture_close(&f);
+}
+
+static atomic_uint pauses;
+
+void __real_ferryi_sleep_ns(uint64_t ns);
+void __wrap_ferryi_sleep_ns(uint64_t ns);
+
+void
+__wrap_ferryi_sleep_ns(uint64_t ns)
+{
+    atomic_fetch_add(&pauses, 1);
+    __real_ferryi_sleep_ns(ns);
+}
+
+/* A helper thread that runs short waits for neither its own call nor those queued behind it. */
+static void
+test_asynchronous_calls_do_not_wait_for_themselves(void **state)
+{
+    fixture *f = *state;
+    enum { CALLS = 2 * FIT };
+    ferry_buffer *from[CALLS], *to[CALLS];
+    ferry_event *events[CALLS];
+    make_set(f, from, CALLS, NULL);
+    for (int i = 0; i < CALLS; i++)
+        to[i] = make_ints(f, COUNT);
+    atomic_store(&pauses, 0);
+    for (int i = 0; i < CALLS; i++)
+        OK(ferry_buffer_copy_async(to[i], INT, 0, from[i], 0, COUNT, f->stream, &events[i]));
+    for (int i = 0; i < CALLS; i++) {
+        OK(ferry_event_synchronize(events[i]));
+        ferry_event_destroy(&events[i]);
+    }
+    /* It was 500 for each call. */
+    assert_in_range(atomic_load(&pauses), 0, 500);
+    destroy_set(from, CALLS);
+    destroy_set(to, CALLS);
 }
 
 /* Several arguments that only just fit do, whatever was there. */
@@ -1025,6 +1062,7 @@ main(void)
         SMALL(test_the_old_value_of_an_abandoned_write_stays),
         SMALL(test_kernels_that_fail_late),
         cmocka_unit_test(test_calls_under_way_are_given_a_moment),
+        SMALL(test_asynchronous_calls_do_not_wait_for_themselves),
         SMALL(test_launches_that_just_fit),
         SMALL(test_out_of_memory_when_all_is_in_use),
         SMALL(test_arguments_that_do_not_fit),

@@ -185,22 +185,6 @@ test_more_streams_than_numbers(void **state)
 
 /* -- closing elsewhere ----------------------------------------------------------------------------- */
 
-enum { CROWD = 70 }; /* the last of them have no number */
-
-static void
-make_crowd(fixture *f, ferry_stream **streams)
-{
-    for (size_t i = 0; i < CROWD; i++)
-        streams[i] = make_stream(f, 1);
-}
-
-static void
-destroy_crowd(ferry_stream **streams)
-{
-    for (size_t i = 0; i < CROWD; i++)
-        ferry_stream_destroy(&streams[i]);
-}
-
 static void
 hand_over(fixture *f, ferry_stream *from, ferry_stream *to)
 {
@@ -235,12 +219,12 @@ static void
 test_close_on_another_stream(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[CROWD];
+    ferry_stream *streams[STREAM_CROWD];
     make_crowd(f, streams);
     check_close_on(f, streams[0], streams[1]);
-    check_close_on(f, streams[0], streams[CROWD - 1]);
-    check_close_on(f, streams[CROWD - 1], streams[0]);
-    check_close_on(f, streams[CROWD - 1], streams[CROWD - 2]);
+    check_close_on(f, streams[0], streams[STREAM_CROWD - 1]);
+    check_close_on(f, streams[STREAM_CROWD - 1], streams[0]);
+    check_close_on(f, streams[STREAM_CROWD - 1], streams[STREAM_CROWD - 2]);
     destroy_crowd(streams);
 }
 
@@ -583,11 +567,11 @@ static void
 test_wrapped_memory_is_ordered(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[CROWD];
+    ferry_stream *streams[STREAM_CROWD];
     make_crowd(f, streams);
     check_wrap(f, streams[0], streams[1]);
-    check_wrap(f, streams[CROWD - 1], streams[0]);
-    check_wrap(f, streams[0], streams[CROWD - 1]);
+    check_wrap(f, streams[STREAM_CROWD - 1], streams[0]);
+    check_wrap(f, streams[0], streams[STREAM_CROWD - 1]);
     destroy_crowd(streams);
 }
 

@@ -27,7 +27,8 @@
 
 struct cell {
     int32_t value;
-    uint16_t places; /* that hold it; 0: never written */
+    uint16_t places; /* that hold it, also where it is a zero that nobody wrote */
+    bool written;
     bool known;      /* false: an abandoned write left it unspecified */
 };
 
@@ -95,7 +96,7 @@ model_bring(struct history *h, struct model *m, size_t begin, size_t end, int pl
         return;
     m->exists |= BIT(place);
     for (size_t i = begin; i < end; i++) {
-        if (m->cells[i].places && !(m->cells[i].places & BIT(place)))
+        if (m->cells[i].written && !(m->cells[i].places & BIT(place)))
             h->crossed += sizeof(int32_t);
         m->cells[i].places |= (uint16_t)BIT(place);
     }
@@ -104,8 +105,10 @@ model_bring(struct history *h, struct model *m, size_t begin, size_t end, int pl
 static void
 model_take(struct model *m, size_t begin, size_t end, int place)
 {
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = begin; i < end; i++) {
         m->cells[i].places = (uint16_t)BIT(place);
+        m->cells[i].written = true;
+    }
     if (begin < end)
         m->exists |= BIT(place);
 }
@@ -117,8 +120,8 @@ model_current(const struct model *m, size_t begin, size_t end, bool *out_written
     uint32_t all = UINT32_MAX;
     bool written = false;
     for (size_t i = begin; i < end; i++) {
-        written = written || m->cells[i].places;
-        all &= m->cells[i].places ? m->cells[i].places : UINT32_MAX;
+        written = written || m->cells[i].written;
+        all &= m->cells[i].written ? m->cells[i].places : UINT32_MAX;
     }
     if (out_written)
         *out_written = written;
@@ -164,7 +167,7 @@ model_state(const struct model *m, size_t begin, size_t end)
 {
     bool written = false, host_lacks = false, device_lacks = false;
     for (size_t i = begin; i < end; i++) {
-        uint32_t places = m->cells[i].places;
+        uint32_t places = m->cells[i].written ? m->cells[i].places : 0;
         written = written || places;
         host_lacks = host_lacks || (places && !(places & 1));
         device_lacks = device_lacks || (places && !(places & ~1u));
@@ -191,7 +194,7 @@ model_forget(struct history *h, struct model *m, size_t begin, size_t end, int p
     if (place == 0 && !(m->exists & BIT(refuge)))
         refuge = 1;
     for (size_t i = begin; i < end; i++) {
-        if (m->cells[i].places == BIT(place))
+        if (m->cells[i].written && m->cells[i].places == BIT(place))
             model_bring(h, m, i, i + 1, refuge);
         m->cells[i].places &= (uint16_t)~BIT(place);
     }
@@ -261,7 +264,7 @@ expect_map(struct history *h, const struct model *m)
     for (size_t i = 0; i < m->count;) {
         struct ferryi_segment segment = ferryi_valid_map_at(map, i * sizeof(int32_t));
         for (; i * sizeof(int32_t) < segment.end; i++)
-            if (m->cells[i].places != segment.places)
+            if ((m->cells[i].places | (m->cells[i].places && !m->cells[i].written ? FERRYI_ZEROS : 0)) != segment.places)
                 fail_msg("%s: element %zu is current at %x instead of %x", h->name, i, segment.places, m->cells[i].places);
     }
 }
@@ -383,6 +386,15 @@ do_update(struct history *h)
 }
 
 static void
+model_leave(struct cell *cell, int place, bool scribbled)
+{
+    if (cell->written && cell->places == BIT(place))
+        cell->known = cell->known && !scribbled;
+    else
+        cell->places &= (uint16_t)~BIT(place);
+}
+
+static void
 do_abandon(struct history *h)
 {
     struct target t = choose(h);
@@ -401,12 +413,11 @@ do_abandon(struct history *h)
     if (scribbles)
         place_write(&h->f, place, memory, h->scratch, count * sizeof(int32_t));
     OK(ferry_scope_abandon(&scope));
+    /* Who shares the memory leaves with the place. */
     for (size_t i = t.begin; i < t.end; i++) {
-        struct cell *cell = &t.model->cells[i];
-        if (cell->places == BIT(place))
-            cell->known = cell->known && !scribbles;
-        else
-            cell->places &= (uint16_t)~BIT(place);
+        model_leave(&t.model->cells[i], place, scribbles);
+        for (int other = 0; h->f.coherent && other <= h->f.places; other++)
+            model_leave(&t.model->cells[i], other, scribbles);
     }
 }
 
@@ -450,7 +461,7 @@ static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
     for (size_t i = t->begin; i < t->end; i++)
-        if ((t->model->cells[i].places || is_async) && !(t->model->cells[i].places & 1))
+        if ((t->model->cells[i].written || is_async) && !(t->model->cells[i].places & 1))
             h->crossed += sizeof(int32_t);
 }
 
@@ -541,7 +552,7 @@ static bool
 may_mark(const struct target *t, int place)
 {
     for (size_t i = t->begin; i < t->end; i++)
-        if (t->model->cells[i].places && !(t->model->cells[i].places & BIT(place)))
+        if (t->model->cells[i].written && !(t->model->cells[i].places & BIT(place)))
             return false;
     return t->model->exists >> place & 1;
 }
@@ -593,6 +604,7 @@ do_discard(struct history *h)
     for (size_t i = t.begin; i < t.end; i++) {
         model_set(t.model, i, &zero, 1);
         t.model->cells[i].places = 0;
+        t.model->cells[i].written = false;
     }
 }
 

@@ -144,7 +144,7 @@ test_the_driver_is_told_the_location(void **state)
     fixture *f = *state;
     const char *library = getenv("FERRY_CUDA_LIBRARY");
     struct fakecuda fake;
-    if (!library || !fakecuda_find(library, &fake))
+    if (!library || !takes_hints(f) || !fakecuda_find(library, &fake))
         return;
     const bool is_old = strstr(library, "_old") != NULL;
     const char *advise = is_old ? "cuMemAdvise" : "cuMemAdvise_v2", *prefetch = is_old ? "cuMemPrefetchAsync" : "cuMemPrefetchAsync_v2";
@@ -164,30 +164,25 @@ test_the_driver_is_told_the_location(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Managed memory without concurrent access: as on Windows, or on devices before Pascal. Only our own driver can be told. */
+/* Without concurrent access, as on Windows or on devices before Pascal, there is no managed memory. Only our own driver can be told. */
 static void
 test_managed_memory_without_concurrent_access(void **state)
 {
     (void)state;
     const char *library = getenv("FERRY_CUDA_LIBRARY");
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_MANAGED};
     struct fakecuda fake;
+    fixture without;
+    ferry_buffer *b = NULL;
     if (!library || !fakecuda_find(library, &fake))
         return;
-    enum { CONCURRENT_MANAGED_ACCESS = 89 };
-    fake.fakecuda_set_attribute(CONCURRENT_MANAGED_ACCESS, 0);
-    fixture without;
+    fake.fakecuda_set_strict("managed");
     fixture_open(&without, NULL);
     assert_false(takes_hints(&without));
-    ferry_buffer *b = make_managed(&without);
-    write_counting(&without, b, 0, 0, FERRY_REST, 1);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_prefetch(b, 1, NULL));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_prefetch_range(b, 0, 5, 0, NULL));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, FERRY_ADVISE_READ_MOSTLY, 1));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, FERRY_ADVISE_READ_MOSTLY, 0));
-    expect_counting(&without, b, 1, 0, FERRY_REST, 1);
-    ferry_buffer_destroy(&b);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_create(without.context, INT, COUNT, &options, &b));
+    assert_null(b);
     fixture_close(&without);
-    fake.fakecuda_set_attribute(CONCURRENT_MANAGED_ACCESS, 1);
+    fake.fakecuda_set_strict(getenv("FAKECUDA_STRICT"));
 }
 
 /* Batches and rows treat managed memory as the host's and the device's at once. */

@@ -104,42 +104,146 @@ test_a_pin_comes_while_the_buffer_grows(void **state)
     DESTROY_BUFFERS(&pinner.buffer);
 }
 
-struct writer {
-    ferry_buffer *buffer;
-    bool second; /* half comes next */
+struct viewer {
+    ferry_buffer *base, *view;
 };
 
-/* While one half comes to the host the other one is written at the device: in turns, so that there is no end to it. */
-static ferry_status
-write_other_half(const char *slot, void *user)
+static void
+view_beside(void *user)
 {
-    struct writer *writer = user;
-    if (strcmp(slot, "copy_download") == 0) {
-        ferry_scope scope;
-        void *memory;
-        writer->second = !writer->second;
-        OK(ferry_buffer_open_device(writer->buffer, INT, FERRY_OVERWRITE, NULL, writer->second ? 600 : 0, 400, &scope, &memory));
-        OK(ferry_scope_close(&scope));
-    }
-    return FERRY_OK;
+    struct viewer *viewer = user;
+    OK(ferry_buffer_view(viewer->base, INT, COUNT / 2, COUNT / 2, &viewer->view));
+}
+
+/* A view keeps its base from changing its length from the moment it is there. */
+static void
+test_a_view_comes_while_the_buffer_grows(void **state)
+{
+    fixture *f = *state;
+    struct viewer viewer = {.base = make_ints(f, COUNT)};
+    write_counting(f, viewer.base, 1, 0, COUNT, 0);
+    meet_in("copy_device", view_beside, &viewer);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(viewer.base, 2 * COUNT));
+    assert_true(have_met());
+    assert_int_equal(ferry_buffer_count(viewer.base), COUNT);
+    expect_counting(f, viewer.view, 1, 0, COUNT / 2, COUNT / 2);
+    DESTROY_BUFFERS(&viewer.view);
+    OK(ferry_buffer_resize(viewer.base, 2 * COUNT));
+    expect_counting(f, viewer.base, 1, 0, COUNT, 0);
+    DESTROY_BUFFERS(&viewer.base);
 }
 
 static void
-test_writers_that_never_stop(void **state)
+reserve_beside(void *user)
+{
+    ferry_buffer **buffer = user;
+    OK(ferry_buffer_reserve(*buffer, 0));
+}
+
+/* Memory that is reserved for the old length is not the memory of the new one. */
+static void
+test_memory_is_reserved_while_the_buffer_grows(void **state)
 {
     fixture *f = *state;
-    struct writer writer = {.buffer = make_counting(f, COUNT, 0)};
-    touch(f, writer.buffer, 1, FERRY_READ, 0, COUNT);
-    touch(f, writer.buffer, 1, FERRY_UPDATE, 0, 400);
-    touch(f, writer.buffer, 1, FERRY_UPDATE, 600, 400);
-    fault_hook(write_other_half, &writer);
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(writer.buffer, 1));
-    assert_non_null(strstr(ferry_last_error(), "others keep writing"));
-    fault_hook(NULL, NULL);
-    expect_counting(f, writer.buffer, 1, 0, COUNT, 0);
-    OK(ferry_buffer_evict(writer.buffer, 1));
-    expect_counting(f, writer.buffer, 0, 0, COUNT, 0);
-    DESTROY_BUFFERS(&writer.buffer);
+    ferry_buffer *buffer = make_ints(f, COUNT);
+    write_counting(f, buffer, 1, 0, COUNT, 0);
+    meet_in("copy_device", reserve_beside, &buffer);
+    OK(ferry_buffer_resize(buffer, 200 * COUNT));
+    assert_true(have_met());
+    write_counting(f, buffer, 0, 0, 200 * COUNT, 0);
+    assert_true(buffer->store->copies[0].block->requested >= 200 * COUNT * sizeof(int));
+    DESTROY_BUFFERS(&buffer);
+}
+
+/* -- lengths that change ---------------------------------------------------------------------------- */
+
+struct resizer {
+    ferry_buffer *buffer;
+    size_t count;
+};
+
+static void
+resize_beside(void *user)
+{
+    struct resizer *resizer = user;
+    OK(ferry_buffer_resize(resizer->buffer, resizer->count));
+}
+
+/* Just after the call has looked at the count the buffer gets another one. */
+static struct resizer
+resize_at_the_look(fixture *f, size_t count)
+{
+    static struct resizer resizer;
+    need_points();
+    resizer = (struct resizer){make_counting(f, COUNT, 0), count};
+    meet_at_point(resize_beside, &resizer);
+    return resizer;
+}
+
+static void
+test_a_view_of_what_was_cut(void **state)
+{
+    struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
+    ferry_buffer *view = NULL;
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_view(resizer.buffer, INT, COUNT / 2, COUNT / 2, &view));
+    assert_true(have_met());
+    assert_null(view);
+    DESTROY_BUFFERS(&resizer.buffer);
+}
+
+static void
+test_a_scope_on_what_was_cut(void **state)
+{
+    struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
+    ferry_scope scope;
+    void *memory;
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(resizer.buffer, INT, FERRY_OVERWRITE, COUNT / 2, FERRY_REST, &scope, &memory));
+    assert_true(have_met());
+    DESTROY_BUFFERS(&resizer.buffer);
+}
+
+/* Every access, as a hit and as none: the scope ends where the buffer does while the scope is open. */
+static void
+test_a_scope_on_a_rest_that_moves(void **state)
+{
+    const size_t counts[] = {COUNT / 4, 2 * COUNT};
+    for (size_t i = 0; i < 2 * LENGTH(counts); i++)
+        for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+            struct resizer resizer = resize_at_the_look(*state, counts[i / 2]);
+            ferryi_store *store = resizer.buffer->store;
+            ferry_scope scope;
+            void *memory;
+            ferry_status status = i % 2 ? ferry_buffer_open_device(resizer.buffer, INT, (ferry_access)access, NULL, 0, FERRY_REST, &scope, &memory)
+                                        : ferry_buffer_open_host(resizer.buffer, INT, (ferry_access)access, 0, FERRY_REST, &scope, &memory);
+            OK(status);
+            assert_true(have_met());
+            assert_int_equal(store->claims[scope.slot].end, counts[i / 2] * sizeof(int));
+            OK(ferry_scope_close(&scope));
+            DESTROY_BUFFERS(&resizer.buffer);
+        }
+}
+
+static void
+test_calls_for_a_rest_that_is_cut(void **state)
+{
+    struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
+    OK(ferry_buffer_sync_to(resizer.buffer, 0, FERRY_REST, 1));
+    assert_true(have_met());
+    assert_true(ferry_buffer_is_current(resizer.buffer, 1));
+    DESTROY_BUFFERS(&resizer.buffer);
+}
+
+/* The block was taken for the old length: it is not the copy's. */
+static void
+test_a_buffer_grows_while_memory_is_taken(void **state)
+{
+    fixture *f = *state;
+    struct resizer resizer = {make_ints(f, COUNT), 200 * COUNT};
+    meet_in("memory_alloc", resize_beside, &resizer);
+    OK(ferry_buffer_reserve(resizer.buffer, 1));
+    assert_true(have_met());
+    assert_true(resizer.buffer->store->copies[1].block->requested >= 200 * COUNT * sizeof(int));
+    DESTROY_BUFFERS(&resizer.buffer);
 }
 
 /* -- buffers that end ------------------------------------------------------------------------------- */
@@ -234,7 +338,13 @@ main(void)
         TIGHT(test_two_make_the_first_table_of_scopes),
         TIGHT(test_a_pin_comes_while_the_copy_is_rescued),
         TIGHT(test_a_pin_comes_while_the_buffer_grows),
-        TIGHT(test_writers_that_never_stop),
+        ROOMY(test_a_view_comes_while_the_buffer_grows),
+        ROOMY(test_memory_is_reserved_while_the_buffer_grows),
+        ROOMY(test_a_view_of_what_was_cut),
+        ROOMY(test_a_scope_on_what_was_cut),
+        ROOMY(test_a_scope_on_a_rest_that_moves),
+        ROOMY(test_calls_for_a_rest_that_is_cut),
+        ROOMY(test_a_buffer_grows_while_memory_is_taken),
         TIGHT(test_a_buffer_ends_while_it_is_written_back),
         ROOMY(test_buffers_end_while_memory_is_compacted),
         ROOMY(test_buffers_come_before_they_are_walked_over),

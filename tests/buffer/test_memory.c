@@ -381,6 +381,27 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
     }
 }
 
+static void
+count_warnings(ferry_log_level level, const char *message, void *user)
+{
+    *(int *)user += level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
+}
+
+/* "It does not bound the device "host" ... A context with no other device logs a warning." */
+static void
+test_a_limit_without_effect_is_logged(void **state)
+{
+    fixture *f = *state;
+    int warnings = 0;
+    ferry_context *limited;
+    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 65536, .log = count_warnings, .log_user = &warnings}, &limited));
+    assert_int_equal(warnings, f->coherent);
+    ferry_context_destroy(&limited);
+    OK(ferry_context_create(&(ferry_context_options){.log = count_warnings, .log_user = &warnings}, &limited));
+    assert_int_equal(warnings, f->coherent);
+    ferry_context_destroy(&limited);
+}
+
 static uint64_t
 device_frees(ferry_pool *pool)
 {
@@ -439,6 +460,7 @@ main(void)
         TEST(test_managed_buffers_behave_as_others_do),
         TEST(test_managed_memory_takes_advice_and_prefetch),
         TEST(test_memory_info_adds_up),
+        TEST(test_a_limit_without_effect_is_logged),
         TEST(test_memory_info_of_a_limit_counts_what_it_limits),
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),

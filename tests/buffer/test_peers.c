@@ -49,11 +49,25 @@ static const struct {
     bool without_peers;
 } worlds[] = {{"emulated:3", false}, {"emulated:3", true}, {"lazy:3", false}, {"lazy:3", true}, {"cuda:0,cuda:1,cuda:2", false}};
 
+/* Only fakecuda has three devices, wherever it runs. */
+static bool
+has_three_cuda_devices(struct fakecuda *out)
+{
+    const char *devices = getenv("FAKECUDA_DEVICES");
+    bool has = devices && atoi(devices) >= 3 && fakecuda_find_driver(out);
+    if (!has)
+        print_message("# not over three CUDA devices: the driver is no fakecuda that has them\n");
+    return has;
+}
+
 static void
 for_each_world(void (*test)(fixture *f, bool without_peers))
 {
     for (size_t i = 0; i < LENGTH(worlds); i++) {
         fixture f;
+        struct fakecuda fake;
+        if (strncmp(worlds[i].devices, "cuda", 4) == 0 && !has_three_cuda_devices(&fake))
+            continue;
         open_three(&f, worlds[i].devices, worlds[i].without_peers);
         test(&f, worlds[i].without_peers);
         fixture_close(&f);
@@ -309,7 +323,8 @@ test_part_of_the_ranges_goes(void **state)
     struct fakecuda fake = {0};
     ferry_batch *batch;
     (void)state;
-    assert_true(fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake));
+    if (!has_three_cuda_devices(&fake))
+        skip();
     open_three(&f, "cuda:0,cuda:1,cuda:2", false);
     ferry_buffer *a = make_ints(&f, COUNT), *b = make_ints(&f, COUNT);
     write_counting(&f, a, 1, 0, FERRY_REST, 1);

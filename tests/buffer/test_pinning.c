@@ -9,7 +9,7 @@
 #define KIB ((size_t)1024)
 #define COUNT (100 * KIB) /* ints: 400 KiB */
 
-enum { PIN_AFTER = 10 };
+enum { PIN_AFTER = 10, PINS_IN = PIN_AFTER + 1 }; /* the default, and the transfer that pins */
 
 static void
 reopen(fixture *f, ferry_context_options options)
@@ -33,7 +33,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     if (f->coherent)
         return;
     ferry_buffer *x = make_ints(f, COUNT);
-    for (int round = 1; round <= PIN_AFTER; round++) {
+    for (int round = 1; round <= PINS_IN; round++) {
         assert_false(ferry_buffer_is_pinned(x));
         ferry_transfer_stats before = moved(f);
         cross(f, x, COUNT, round);
@@ -76,17 +76,17 @@ test_downloads_count_too(void **state)
         return;
     ferry_buffer *x = make_ints(f, COUNT);
     write_counting(f, x, 1, 0, COUNT, 0);
-    for (int round = 1; round <= PIN_AFTER; round++) {
+    for (int round = 1; round <= PINS_IN; round++) {
         assert_false(ferry_buffer_is_pinned(x));
         add_to(f, x, 1, 0, COUNT, 1);
         touch(f, x, 0, FERRY_READ, 0, COUNT);
     }
     assert_true(ferry_buffer_is_pinned(x));
     add_to(f, x, 1, 0, COUNT, 1);
-    expect_counting(f, x, 0, 0, COUNT, PIN_AFTER + 1);
+    expect_counting(f, x, 0, 0, COUNT, PINS_IN + 1);
     OK(ferry_buffer_evict(x, 0));
     assert_false(ferry_buffer_is_pinned(x));
-    expect_counting(f, x, 0, 0, COUNT, PIN_AFTER + 1);
+    expect_counting(f, x, 0, 0, COUNT, PINS_IN + 1);
     ferry_buffer_destroy(&x);
 }
 
@@ -114,7 +114,7 @@ test_a_batch_is_one_crossing(void **state)
     if (f->coherent)
         return;
     ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)}, *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
-    for (int round = 1; round <= PIN_AFTER; round++) {
+    for (int round = 1; round <= PINS_IN; round++) {
         for (int s = 0; s < 2; s++) {
             assert_false(ferry_buffer_is_pinned(sources[s]));
             write_counting(f, sources[s], 0, 0, COUNT, round + s);
@@ -129,7 +129,7 @@ test_a_batch_is_one_crossing(void **state)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
     }
     assert_int_equal(moved(f).turned_pinned, 2);
-    for (int round = 1; round <= PIN_AFTER; round++) {
+    for (int round = 1; round <= PINS_IN; round++) {
         assert_false(ferry_buffer_is_pinned(down));
         cross_in_pieces(f, down, sources, 10, NULL);
     }
@@ -187,6 +187,8 @@ test_what_does_not_turn_pinned(void **state)
     x = make_ints(f, COUNT);
     for (int round = 0; round < 3; round++)
         cross(f, x, COUNT, round);
+    assert_false(ferry_buffer_is_pinned(x)); /* not inside the third, after it */
+    cross(f, x, COUNT, 3);
     assert_true(ferry_buffer_is_pinned(x));
     ferry_buffer_destroy(&x);
 }
@@ -240,8 +242,9 @@ test_memory_is_unlocked_before_it_goes_back(void **state)
     reopen(f, (ferry_context_options){.pin_after = 1});
     for (int round = 0; round < 20; round++) {
         ferry_buffer *x = make_ints(f, COUNT);
-        assert_false(ferry_buffer_is_pinned(x));
         cross(f, x, COUNT, round);
+        assert_false(ferry_buffer_is_pinned(x));
+        cross(f, x, COUNT, round + 1);
         assert_true(ferry_buffer_is_pinned(x));
         assert_int_equal(ferryi_engine_pins(f->context->engine)->count, 1);
         ferry_buffer_destroy(&x);
@@ -342,12 +345,21 @@ struct inside {
     ferry_status status;
 };
 
-static bool
-unregister_inside(size_t done, size_t total, void *user)
+static void
+unregister(void *user)
 {
-    (void)done, (void)total;
     struct inside *inside = user;
     inside->status = ferry_context_unregister_host(inside->context, inside->memory);
+}
+
+/* Another thread's call, since a callback may not make it. */
+static bool
+unregister_meanwhile(size_t done, size_t total, void *user)
+{
+    ferryi_thread thread;
+    (void)done, (void)total;
+    if (ferryi_thread_start(&thread, "unregister", unregister, user) == FERRY_OK)
+        ferryi_thread_join(thread);
     return true;
 }
 
@@ -364,7 +376,7 @@ test_memory_in_use_stays_registered(void **state)
     ferry_buffer *x = make_ints(f, count);
     touch(f, x, 1, FERRY_OVERWRITE, 0, count);
     struct inside inside = {.context = f->context, .memory = memory};
-    ferry_transfer_options options = {.keep_going = unregister_inside, .user = &inside};
+    ferry_transfer_options options = {.keep_going = unregister_meanwhile, .user = &inside};
     OK(ferry_buffer_copy_from_with(x, INT, 0, memory, count, &options));
     assert_int_equal(inside.status, FERRY_ERROR_BUSY);
     OK(ferry_context_unregister_host(f->context, memory));

@@ -157,6 +157,41 @@ test_prefetch_moves_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
+struct logged {
+    unsigned errors, notes;
+};
+
+static void
+note_prefetch(ferry_log_level level, const char *message, void *user)
+{
+    struct logged *logged = user;
+    logged->errors += level <= FERRY_LOG_WARNING;
+    logged->notes += level == FERRY_LOG_INFO && strstr(message, "a prefetch brought nothing: ");
+}
+
+/* "One that finds no memory brings nothing and is logged as FERRY_LOG_INFO." */
+static void
+test_a_prefetch_without_memory_is_no_error(void **state)
+{
+    fixture *f = *state;
+    struct logged logged = {0, 0};
+    ferry_context *context;
+    ferry_buffer *b;
+    int value = 7, got = 0;
+    if (f->coherent)
+        return;
+    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 1 << 16, .log = note_prefetch, .log_user = &logged}, &context));
+    OK(ferry_buffer_create(context, INT, 1 << 18, NULL, &b));
+    OK(ferry_buffer_fill(b, INT, 0, FERRY_REST, &value));
+    OK(ferry_buffer_prefetch(b, 1, ferry_context_stream(context, 1)));
+    OK(ferry_buffer_copy_to(b, INT, (1 << 18) - 1, &got, 1));
+    assert_int_equal(got, value);
+    ferry_buffer_destroy(&b);
+    ferry_context_destroy(&context);
+    assert_int_equal(logged.errors, 0);
+    assert_int_equal(logged.notes, 1);
+}
+
 int
 main(void)
 {
@@ -168,6 +203,7 @@ main(void)
         TEST(test_evict_writes_back_once_what_is_only_there),
         TEST(test_reserve_takes_memory_and_moves_nothing),
         TEST(test_prefetch_moves_once),
+        TEST(test_a_prefetch_without_memory_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

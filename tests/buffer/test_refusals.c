@@ -322,40 +322,23 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-enum { STREAMS = 70 };
-
-/* More streams than have numbers; the last has none. */
-static void
-make_streams(fixture *f, ferry_stream **streams)
-{
-    for (int i = 0; i < STREAMS; i++)
-        streams[i] = make_stream(f, 1);
-}
-
-static void
-destroy_streams_made(ferry_stream **streams)
-{
-    for (int i = 0; i < STREAMS; i++)
-        ferry_stream_destroy(&streams[i]);
-}
-
 /* Streams beyond those that have numbers are asked at each close, and may refuse. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
     fixture *f = *state;
     ferry_buffer *buffer = make_ints(f, COUNT);
-    ferry_stream *streams[STREAMS];
+    ferry_stream *streams[STREAM_CROWD];
     ferry_scope scope;
-    make_streams(f, streams);
-    queue_fill(f, streams[STREAMS - 1], open_on(buffer, streams[STREAMS - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+    make_crowd(f, streams);
+    queue_fill(f, streams[STREAM_CROWD - 1], open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
     fault_hook(refuse, NULL);
     ferry_scope_close_all(&scope, 1);
     settle(f);
     fixture_expect_log(f, "close scope 0 of 1");
     assert_int_equal(buffer->store->claim_count, 0);
     expect_constant(f, buffer, 0, 0, COUNT, 6);
-    destroy_streams_made(streams);
+    destroy_crowd(streams);
     DESTROY_BUFFERS(&buffer);
 }
 
@@ -373,17 +356,17 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     fixture *f = *state;
     for (int refused = 0; refused < 2; refused++) {
         ferry_buffer *buffer = make_counting(f, COUNT, 0);
-        ferry_stream *streams[STREAMS];
+        ferry_stream *streams[STREAM_CROWD];
         ferry_scope scope;
         touch(f, buffer, 1, FERRY_READ, 0, COUNT);
-        make_streams(f, streams);
-        queue_fill(f, streams[STREAMS - 1], open_on(buffer, streams[STREAMS - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+        make_crowd(f, streams);
+        queue_fill(f, streams[STREAM_CROWD - 1], open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
         fault_hook(refused ? refuse_events : NULL, NULL);
-        ferry_stream_destroy(&streams[STREAMS - 1]);
+        ferry_stream_destroy(&streams[STREAM_CROWD - 1]);
         fault_hook(NULL, NULL);
         OK(ferry_scope_close(&scope));
         expect_constant(f, buffer, 0, 0, COUNT, 6);
-        destroy_streams_made(streams);
+        destroy_crowd(streams);
         DESTROY_BUFFERS(&buffer);
     }
 }
@@ -393,17 +376,17 @@ static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[STREAMS];
+    ferry_stream *streams[STREAM_CROWD];
     ferry_block *block;
     int value = 3;
-    make_streams(f, streams);
-    OK(ferry_pool_take(device_pool(f), 4096, streams[STREAMS - 1], &block));
+    make_crowd(f, streams);
+    OK(ferry_pool_take(device_pool(f), 4096, streams[STREAM_CROWD - 1], &block));
     void *memory = ferry_block_pointer(block);
     device_write(f, 1, memory, &value, sizeof(value));
     OK(ferry_stream_synchronize(f->stream));
-    queue_fill(f, streams[STREAMS - 1], memory, 6, 1);
+    queue_fill(f, streams[STREAM_CROWD - 1], memory, 6, 1);
     fault_hook(refuse_events, NULL);
-    OK(ferry_pool_give(&block, streams[STREAMS - 1]));
+    OK(ferry_pool_give(&block, streams[STREAM_CROWD - 1]));
     fault_hook(NULL, NULL);
     assert_null(block);
     OK(ferry_pool_take(device_pool(f), 4096, NULL, &block));
@@ -411,19 +394,19 @@ test_blocks_whose_use_cannot_be_noted(void **state)
     device_read(f, 1, &value, memory, sizeof(value));
     assert_int_equal(value, 6);
     OK(ferry_pool_give(&block, NULL));
-    destroy_streams_made(streams);
+    destroy_crowd(streams);
 }
 
 static void
 test_streams_outlive_their_context(void **state)
 {
     fixture f;
-    ferry_stream *streams[STREAMS];
+    ferry_stream *streams[STREAM_CROWD];
     (void)state;
     fixture_open(&f, &(ferry_context_options){.devices = "fault"});
-    make_streams(&f, streams);
+    make_crowd(&f, streams);
     fixture_close(&f);
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < STREAM_CROWD; i++) {
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_synchronize(streams[i]));
         assert_int_equal(ferry_stream_place(streams[i]), -1);
         ferry_stream_destroy(&streams[i]);

@@ -49,40 +49,38 @@ copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry
 
 /* -- kernels --------------------------------------------------------------------------------------- */
 
-static atomic_uint delay, done;
-static ferryi_mutex gate_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gate_cond = PTHREAD_COND_INITIALIZER;
-static bool gate_closed;
+/* What the kernels read while they run, and how many have run. On CUDA it is pinned memory, where a GPU finds it too; PTX below
+ * knows the offsets. */
+struct control {
+    _Atomic uint32_t closed, delay, done;
+};
+
+static struct control own, *control = &own;
 
 void
 work_delay(unsigned microseconds)
 {
-    atomic_store(&delay, microseconds);
+    atomic_store(&control->delay, microseconds);
 }
 
 unsigned
 work_done(void)
 {
-    return atomic_load(&done);
+    return atomic_load(&control->done);
 }
 
 void
 work_gate(bool open)
 {
-    ferryi_mutex_lock(&gate_mutex);
-    gate_closed = !open;
-    pthread_cond_broadcast(&gate_cond);
-    ferryi_mutex_unlock(&gate_mutex);
+    atomic_store(&control->closed, !open);
 }
 
 static void
 pass_gate(void)
 {
-    ferryi_mutex_lock(&gate_mutex);
-    while (gate_closed)
-        pthread_cond_wait(&gate_cond, &gate_mutex);
-    ferryi_mutex_unlock(&gate_mutex);
-    unsigned pause = atomic_load(&delay);
+    while (atomic_load(&control->closed))
+        usleep(20);
+    unsigned pause = atomic_load(&control->delay);
     if (pause)
         usleep(pause);
 }
@@ -93,7 +91,7 @@ run_fill(int *out, size_t count, int value)
     pass_gate();
     for (size_t i = 0; i < count; i++)
         out[i] = value;
-    atomic_fetch_add(&done, 1);
+    atomic_fetch_add(&control->done, 1);
 }
 
 static void
@@ -102,7 +100,7 @@ run_add(int *out, size_t count, int value)
     pass_gate();
     for (size_t i = 0; i < count; i++)
         out[i] += value;
-    atomic_fetch_add(&done, 1);
+    atomic_fetch_add(&control->done, 1);
 }
 
 static void
@@ -111,7 +109,7 @@ run_copy(int *out, const int *in, size_t count)
     pass_gate();
     if (count > 0)
         memmove(out, in, count * sizeof(int));
-    atomic_fetch_add(&done, 1);
+    atomic_fetch_add(&control->done, 1);
 }
 
 static int *
@@ -150,7 +148,7 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* fakecuda's bodies: the last parameter is the count. */
+/* fakecuda's bodies: the third parameter is the count; the fourth, the control block, is known here. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -172,15 +170,56 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
     run_copy(*(int **)parameters[0], *(int **)parameters[1], *(size_t *)parameters[2]);
 }
 
-static const char image[] = ".version 8.0\n.target sm_80\n"
-                            ".visible .entry work_fill(.param .u64 a, .param .u32 v, .param .u64 n) { ret; }\n"
-                            ".visible .entry work_add(.param .u64 a, .param .u32 v, .param .u64 n) { ret; }\n"
-                            ".visible .entry work_copy(.param .u64 a, .param .u64 b, .param .u64 n) { ret; }\n";
+/*
+ * The same for a GPU. One block runs each kernel. Its first thread waits for the gate, for ten seconds at most, so that a test that
+ * fails does not hang the device, and then for the delay; the others wait for it. %i counts elements from the thread's number.
+ */
+#define PTX_BEGIN(name, second)                                                                        \
+    ".visible .entry " name "(.param .u64 a, .param ." second " b, .param .u64 n, .param .u64 c)\n{\n" \
+    ".reg .pred %p;\n.reg .u32 %thread, %threads, %state, %v, %w;\n"                                   \
+    ".reg .u64 %a, %b, %n, %c, %i, %step, %at, %start, %now, %pause;\n"                                \
+    "ld.param.u64 %a, [a];\nld.param.u64 %n, [n];\nld.param.u64 %c, [c];\n"                            \
+    "cvta.to.global.u64 %a, %a;\ncvta.to.global.u64 %c, %c;\n"                                         \
+    "mov.u32 %thread, %tid.x;\nmov.u32 %threads, %ntid.x;\n"                                           \
+    "cvt.u64.u32 %i, %thread;\ncvt.u64.u32 %step, %threads;\n"                                         \
+    "setp.ne.u32 %p, %thread, 0;\n@%p bra passed;\n"                                                   \
+    "mov.u64 %start, %globaltimer;\n"                                                                  \
+    "gate:\nld.volatile.global.u32 %state, [%c];\n"                                                    \
+    "setp.eq.u32 %p, %state, 0;\n@%p bra open;\n"                                                      \
+    "mov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                                       \
+    "setp.lt.u64 %p, %now, 10000000000;\n@%p bra gate;\n"                                              \
+    "open:\nld.volatile.global.u32 %state, [%c+4];\nmul.wide.u32 %pause, %state, 1000;\n"              \
+    "mov.u64 %start, %globaltimer;\n"                                                                  \
+    "delay:\nmov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                               \
+    "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                                  \
+    "passed:\nbar.sync 0;\n"
+
+/* `step` handles element %i, whose offset is %at. */
+#define PTX_LOOP(step)                                                                                \
+    "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                   \
+    "add.u64 %i, %i, %step;\nbra loop;\n"                                                             \
+    "finished:\nmembar.sys;\nbar.sync 0;\n"                                                           \
+    "setp.ne.u32 %p, %thread, 0;\n@%p bra end;\nred.global.add.u32 [%c+8], 1;\nend:\nret;\n}\n"
+
+static const char image[] =
+    ".version 6.0\n.target sm_50\n.address_size 64\n"
+    PTX_BEGIN("work_fill", "u32") "ld.param.u32 %v, [b];\n"
+    PTX_LOOP("add.u64 %at, %a, %at;\nst.global.u32 [%at], %v;\n")
+    PTX_BEGIN("work_add", "u32") "ld.param.u32 %v, [b];\n"
+    PTX_LOOP("add.u64 %at, %a, %at;\nld.global.u32 %w, [%at];\nadd.u32 %w, %w, %v;\nst.global.u32 [%at], %w;\n")
+    PTX_BEGIN("work_copy", "u64") "ld.param.u64 %b, [b];\ncvta.to.global.u64 %b, %b;\n"
+    PTX_LOOP("add.u64 %now, %b, %at;\nld.global.u32 %v, [%now];\nadd.u64 %at, %a, %at;\nst.global.u32 [%at], %v;\n");
+
+const char *
+work_image(void)
+{
+    return image;
+}
 
 static ferry_kernel *
 make_kernel(fixture *f, const char *name, ferry_host_body *body, ferry_access first, ferry_access second)
 {
-    ferry_parameter parameters[] = {{INT, first}, {INT, second}, {ferry_size_element(), 0}};
+    ferry_parameter parameters[] = {{INT, first}, {INT, second}, {ferry_size_element(), 0}, {ferry_size_element(), 0}};
     ferry_kernel_source source = {.name = name, .image = image, .image_bytes = sizeof(image), .host_body = body,
                                   .parameters = parameters, .parameter_count = LENGTH(parameters)};
     ferry_kernel *kernel;
@@ -188,18 +227,36 @@ make_kernel(fixture *f, const char *name, ferry_host_body *body, ferry_access fi
     return kernel;
 }
 
+static bool
+is_kind(fixture *f, const char *kind)
+{
+    return strcmp(device_of(f, 1)->kind, kind) == 0;
+}
+
+/* A GPU reads the control block, so it lies in pinned memory. */
+static void
+place_control(fixture *f, work *w)
+{
+    void *memory;
+    w->device = is_kind(f, "cuda") ? device_of(f, 1) : NULL;
+    if (!w->device)
+        return;
+    OK(w->device->ops->memory_alloc(w->device, FERRY_MEMORY_PINNED, sizeof(*control), &memory));
+    control = memset(memory, 0, sizeof(*control));
+}
+
 void
 work_open(fixture *f, work *w)
 {
-    const char *library = getenv("FERRY_CUDA_LIBRARY");
     struct fakecuda fake;
-    if (library && fakecuda_find(library, &fake)) {
-        static const size_t value_sizes[] = {sizeof(void *), sizeof(int), sizeof(size_t)};
-        static const size_t array_sizes[] = {sizeof(void *), sizeof(void *), sizeof(size_t)};
-        fake.fakecuda_register_kernel("work_fill", fill_code, 3, value_sizes);
-        fake.fakecuda_register_kernel("work_add", add_code, 3, value_sizes);
-        fake.fakecuda_register_kernel("work_copy", copy_code, 3, array_sizes);
+    if (is_kind(f, "cuda") && fakecuda_find_driver(&fake)) {
+        static const size_t value_sizes[] = {sizeof(void *), sizeof(int), sizeof(size_t), sizeof(size_t)};
+        static const size_t array_sizes[] = {sizeof(void *), sizeof(void *), sizeof(size_t), sizeof(size_t)};
+        fake.fakecuda_register_kernel("work_fill", fill_code, 4, value_sizes);
+        fake.fakecuda_register_kernel("work_add", add_code, 4, value_sizes);
+        fake.fakecuda_register_kernel("work_copy", copy_code, 4, array_sizes);
     }
+    place_control(f, w);
     w->fill = make_kernel(f, "work_fill", fill_body, FERRY_OVERWRITE, 0);
     w->add = make_kernel(f, "work_add", add_body, FERRY_UPDATE, 0);
     w->copy = make_kernel(f, "work_copy", copy_body, FERRY_OVERWRITE, FERRY_READ);
@@ -210,19 +267,34 @@ work_open(fixture *f, work *w)
 void
 work_close(work *w)
 {
+    work_delay(0);
+    work_gate(true);
     ferry_kernel_destroy(&w->fill);
     ferry_kernel_destroy(&w->add);
     ferry_kernel_destroy(&w->copy);
-    work_delay(0);
-    work_gate(true);
+    if (!w->device)
+        return;
+    /* A device that a test has lost takes its memory with it. */
+    ferry_status status = ferryi_device_synchronize(w->device);
+    if (status == FERRY_OK)
+        status = w->device->ops->memory_free(w->device, FERRY_MEMORY_PINNED, control);
+    assert_true(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST);
+    control = &own;
+}
+
+/* One block, as the PTX wants. */
+static ferry_grid
+grid_of_work(void)
+{
+    return ferry_grid_for(256, 256);
 }
 
 static ferry_status
 launch_value(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *buffer, size_t offset, size_t count, int value)
 {
     ferry_argument arguments[] = {ferry_buffer_argument(buffer, INT, offset, count), ferry_element_value(INT, &value),
-                                  ferry_size_value(count)};
-    return ferry_kernel_launch(kernel, stream, ferry_grid_for(count, 0), arguments, LENGTH(arguments));
+                                  ferry_size_value(count), ferry_size_value((uintptr_t)control)};
+    return ferry_kernel_launch(kernel, stream, grid_of_work(), arguments, LENGTH(arguments));
 }
 
 ferry_status
@@ -241,17 +313,11 @@ ferry_status
 launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to, ferry_buffer *in, size_t from, size_t count)
 {
     ferry_argument arguments[] = {ferry_buffer_argument(out, INT, to, count), ferry_buffer_argument(in, INT, from, count),
-                                  ferry_size_value(count)};
-    return ferry_kernel_launch(w->copy, stream, ferry_grid_for(count, 0), arguments, LENGTH(arguments));
+                                  ferry_size_value(count), ferry_size_value((uintptr_t)control)};
+    return ferry_kernel_launch(w->copy, stream, grid_of_work(), arguments, LENGTH(arguments));
 }
 
 /* -- what is there --------------------------------------------------------------------------------- */
-
-static bool
-is_kind(fixture *f, const char *kind)
-{
-    return strcmp(device_of(f, 1)->kind, kind) == 0;
-}
 
 static bool
 fakecuda_is_lazy(void)
@@ -278,6 +344,20 @@ make_stream(fixture *f, int place)
     ferry_stream *stream;
     OK(ferry_stream_create(f->context, place, &stream));
     return stream;
+}
+
+void
+make_crowd(fixture *f, ferry_stream **streams)
+{
+    for (size_t i = 0; i < STREAM_CROWD; i++)
+        streams[i] = make_stream(f, 1);
+}
+
+void
+destroy_crowd(ferry_stream **streams)
+{
+    for (size_t i = 0; i < STREAM_CROWD; i++)
+        ferry_stream_destroy(&streams[i]);
 }
 
 void

@@ -19,10 +19,14 @@ void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, s
 void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count, int value);
 void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry_buffer *source, size_t from, size_t count);
 
-/* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). On CUDA they are fakecuda's. */
+/* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). One work is open at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
+    ferryi_device *device; /* holds the pinned memory that they read; NULL: none is needed */
 } work;
+
+/* Their PTX. */
+const char *work_image(void);
 
 void work_open(fixture *f, work *w);
 void work_close(work *w);
@@ -41,6 +45,10 @@ bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
+/* More streams of place 1 than have numbers: the last have none. */
+enum { STREAM_CROWD = 70 };
+void make_crowd(fixture *f, ferry_stream **streams);
+void destroy_crowd(ferry_stream **streams);
 /* Destroys each, in this order: DESTROY_STREAMS(&a, &b). */
 #define DESTROY_STREAMS(...) destroy_streams((ferry_stream **const[]){__VA_ARGS__, NULL})
 void destroy_streams(ferry_stream **const *streams);

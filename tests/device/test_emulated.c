@@ -372,12 +372,17 @@ static void
 test_other_kinds_are_no_peers(void **state)
 {
     (void)state;
-    ferryi_device *device = open_spec("emulated,lazy");
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 100), *foreign = take(devices[1], FERRY_MEMORY_DEVICE, 100);
-    assert_int_equal(FERRYI_CALL(device, copy_peer, memory, devices[1], foreign, 100, device->default_stream),
+    /* No list opens both. */
+    struct ferryi_device_config config = {0};
+    ferryi_device *lazy[FERRYI_DEVICES_MAX], *device = open_spec("emulated");
+    int lazy_count;
+    assert_int_equal(ferryi_devices_open("lazy", &config, lazy, &lazy_count), FERRY_OK);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 100), *foreign = take(lazy[0], FERRY_MEMORY_DEVICE, 100);
+    assert_int_equal(FERRYI_CALL(device, copy_peer, memory, lazy[0], foreign, 100, device->default_stream),
                      FERRY_ERROR_UNSUPPORTED);
-    give(devices[1], FERRY_MEMORY_DEVICE, foreign);
+    give(lazy[0], FERRY_MEMORY_DEVICE, foreign);
     give(device, FERRY_MEMORY_DEVICE, memory);
+    lazy[0]->ops->close(lazy[0]);
     close_all();
 }
 

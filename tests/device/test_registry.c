@@ -112,6 +112,17 @@ test_absent_devices_are_no_device(void **state)
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
 }
 
+/* The list is refused before the driver is asked. The host goes with every kind. */
+static void
+test_lists_of_two_kinds_are_unsupported(void **state)
+{
+    (void)state;
+    assert_refuses("emulated:2,cuda", FERRY_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(ferry_last_error(), "cannot mix emulated and cuda devices"));
+    assert_refuses("cuda:all, host, emulated", FERRY_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(ferry_last_error(), "cannot mix cuda and emulated devices"));
+}
+
 static void
 test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
 {
@@ -120,7 +131,6 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
     setenv("FERRY_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
-    assert_refuses("emulated:2,cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
     /* Said of the kind: a number would look as if another one might be there. */
@@ -273,6 +283,7 @@ main(void)
         cmocka_unit_test(test_lists_open),
         cmocka_unit_test(test_malformed_lists_are_invalid),
         cmocka_unit_test(test_absent_devices_are_no_device),
+        cmocka_unit_test(test_lists_of_two_kinds_are_unsupported),
         cmocka_unit_test(test_without_a_driver_cuda_is_absent_and_null_is_the_host),
         cmocka_unit_test(test_null_falls_back_to_the_host_and_says_so),
         cmocka_unit_test(test_on_failure_nothing_stays_open),

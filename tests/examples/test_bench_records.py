@@ -45,7 +45,11 @@ def records_of(program):
         assert records
         for record in records:
             check_record(record, os.path.basename(program).removeprefix("bench_"))
-        assert len(process.stdout.splitlines()) == 1 + len(records), process.stdout
+        lines = process.stdout.splitlines()
+        missing = [line for line in lines if line.startswith("no peer ")] # with its reason
+        for line in missing:
+            print("# " + line)
+        assert len(lines) - len(missing) == 1 + len(records), process.stdout
     return case
 
 

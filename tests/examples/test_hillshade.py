@@ -4,6 +4,7 @@
 usage: test_hillshade.py HILLSHADE
 """
 
+import functools
 import os
 import re
 import sys
@@ -67,6 +68,28 @@ def hills(rows, columns, dtype):
     return height.astype(dtype)
 
 
+def every_type(folder, order, memory):
+    """Each type that heights can have, over as much of its range as leaves the picture the same; more than a tile of each."""
+    for code in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"):
+        dtype = np.dtype(order + code)
+        height = np.asarray(hills(70, 83, np.float64) / (16 if code[1] == "1" else 1), dtype=dtype, order=memory)
+        if code[0] == "i":
+            height -= dtype.type(60)
+        # Copies of NumPy are in the machine's byte order: what is saved is not one.
+        grey, text = shade(folder, height, cell=9)
+        assert f"grid       70 x 83 {dtype.newbyteorder('=')}\n" in text, text
+        worst = np.abs(grey - reference(height, cell=(9.0, 9.0))).max()
+        assert worst <= 1, f"{dtype}, {memory} order: {worst} grey levels apart"
+
+
+def test_extremes(folder):
+    """Heights of 64 bits that a float rounds; infinite ones, which are no heights, are black as missing ones are."""
+    for dtype in (np.int64, np.uint64, np.float64):
+        height = np.full((8, 8), np.finfo(dtype).max if dtype is np.float64 else np.iinfo(dtype).max, dtype)
+        grey, _ = shade(folder, height, altitude=90)
+        assert (grey == (0 if dtype is np.float64 else 255)).all(), (dtype, grey)
+
+
 def test_light_comes_from_where_it_is_said(folder):
     # A roof whose western side faces west and whose eastern side faces east.
     roof = -np.abs(np.arange(64, dtype=np.float32) - 31.5) * np.ones((8, 1), np.float32)
@@ -90,12 +113,13 @@ def test_missing_heights_are_black(folder):
 
 
 def test_nothing_crosses_twice(folder):
-    height = hills(123, 457, np.int32)
-    _, text = shade(folder, height)
-    least = 0 if DEVICE == "host" else height.size
-    for word, least in (("uploaded", 4 * least), ("downloaded", least)):
-        moved, needed = map(int, re.search(rf"^{word} +(\d+) bytes, at least (\d+) needed$", text, re.M).groups())
-        assert moved == needed == least, text
+    for dtype in (np.int32, np.float32, np.float64, np.int16, np.uint8):
+        height = hills(123, 457, np.float32).astype(dtype)
+        _, text = shade(folder, height)
+        least = 0 if DEVICE == "host" else height.size
+        for word, least in (("uploaded", min(4, dtype(0).nbytes) * least), ("downloaded", least)):
+            moved, needed = map(int, re.search(rf"^{word} +(\d+) bytes, at least (\d+) needed$", text, re.M).groups())
+            assert moved == needed == least, (dtype, text)
 
 
 def test_report_names_everything(folder):
@@ -149,6 +173,10 @@ def cases():
         yield f"low sun {dtype.__name__}", compare(grid, azimuth=20, altitude=5, cell=(30.0, 25.0), z=2.5)
         yield f"sun overhead {dtype.__name__}", compare(grid, azimuth=-90, altitude=90, cell=(10.0, 10.0))
         yield f"sun on the horizon {dtype.__name__}", compare(grid, azimuth=181, altitude=0, cell=(3.0, 40.0))
+    for order in "<>":
+        for memory in "CF":
+            yield f"every type, '{order}', {memory} order", functools.partial(every_type, order=order, memory=memory)
+    yield "extreme heights", test_extremes
     yield "all the same", compare(np.full((9, 9), -2 ** 31, np.int32))
     yield "light comes from where it is said", test_light_comes_from_where_it_is_said
     yield "missing heights are black", test_missing_heights_are_black

@@ -132,13 +132,17 @@ BAD = {
     "unknown key": (npy(header()[:-2] + "'extra': 1}"), "unknown key 'extra'"),
     "newline in a key": (npy(header()[:-2] + "'a\nb\x1b[31m': 1}"), "unknown key 'a?b?[31m'"),
     "endless key": (npy("{'" + "k" * 500 + "': 1}"), "too long"),
-    "Fortran order": (npy(header(order="True")), "Fortran order"),
     "order that is neither": (npy(header(order="0")), "neither True nor False"),
-    "big-endian": (npy(header(descr="'>i4'")), "big-endian"),
-    "float64": (npy(header(descr="'<f8'"), VALUES * 2), "'<f8'"),
-    "int16": (npy(header(descr="'<i2'"), VALUES[:24]), "'<i2'"),
-    "uint32": (npy(header(descr="'<u4'")), "'<u4'"),
     "structures": (npy(header(descr="[('x', '<i4')]")), "structures"),
+    "a float of no known width": (npy(header(descr="'<f3'"), VALUES[:36]), "'<f3'"),
+    "no byte order": (npy(header(descr="'i4'")), "'i4'"),
+    "no byte order, where it matters": (npy(header(descr="'|i4'")), "'|i4'"),
+    "unknown byte order": (npy(header(descr="'?i4'")), "'?i4'"),
+    "no type": (npy(header(descr="''")), "''"),
+    "byte order without a type": (npy(header(descr="'<'")), "'<'"),
+    "type that goes on": (npy(header(descr="'<i44'")), "'<i44'"),
+    "float64 one byte short": (npy(header(descr="'>f8'", order="True"), bytes(95)), "truncated"),
+    "int8 one byte too many": (npy(header(descr="'|i1'"), bytes(13)), "1 more bytes follow"),
     "no dimension": (npy(header(shape="()"), VALUES[:4]), "0 dimensions"),
     "one dimension": (npy(header(shape="(12,)")), "1 dimension;"),
     "three dimensions": (npy(header(shape="(3, 2, 2)")), "3 dimensions"),
@@ -157,6 +161,12 @@ BAD = {
     "wider than a PNG may be": (npy(header(shape="(1, 1000001)"), bytes(4000004)), "too large for a PNG"),
 }
 
+# What NumPy can write and no height is.
+for descr, width in (("|b1", 1), ("<c8", 8), (">c16", 16), ("<f16", 16), ("|S4", 4), ("<U1", 4), ("|V4", 4), ("<M8[ns]", 8),
+                     ("<m8[25us]", 8), ("|O", 8)):
+    BAD[f"elements of {descr}"] = (npy(header(descr=f"'{descr}'"), bytes(12 * width)),
+                                   f"the elements are '{descr}'; expected integers of 8 to 64 bits or floats of 16 to 64 bits")
+
 GOOD = {
     "version 1": npy(header(end=" " * 57 + "\n")),
     "version 2": npy(version=(2, 0)),
@@ -164,7 +174,42 @@ GOOD = {
     "other order of keys, no last comma": npy("{'shape': (3, 4), 'fortran_order': False, 'descr': '<i4'}\n"),
     "double quotes and no spaces": npy('{"descr":"<f4","fortran_order":False,"shape":(3,4)}'),
     "long counts of Python 2": npy(header(shape="(3L, 4L)")),
+    "a byte with a byte order": npy(header(descr="'>u1'"), VALUES[:12]),
 }
+
+# Heights of every type, without NumPy: their codes in `struct`.
+TYPES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e", "f4": "f", "f8": "d"}
+HEIGHTS = [[10, 20, 25, 20], [5, 40, 60, 3], [90, 70, 120, 33]]
+
+
+def heights(code, swap, fortran):
+    """The file of HEIGHTS in one type, byte order and memory order."""
+    order = ">" if swap else "<"
+    columns = zip(*HEIGHTS) if fortran else HEIGHTS
+    values = struct.pack(f"{order}12{TYPES[code]}", *(height for line in columns for height in line))
+    return npy(header(f"'{'|' if code[1] == '1' and not swap else order}{code}'", str(fortran)), values)
+
+
+def picture(folder, content, expected_type=None):
+    path, target = os.path.join(folder, "in.npy"), os.path.join(folder, "out.png")
+    with open(path, "wb") as file:
+        file.write(content)
+    process = run(PROGRAM, path, target, "--cell", "30")
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    if expected_type:
+        assert f"grid       3 x 4 {expected_type}\n" in process.stdout, process.stdout
+    return read_grey_png(target)
+
+
+def same_picture(code, swap, fortran):
+    """Whatever its type and orders, the same heights have the same picture; and not that of other heights."""
+    name = {"i": "int", "u": "uint", "f": "float"}[code[0]] + str(8 * int(code[1]))
+
+    def case(folder):
+        expected = picture(folder, heights("f4", False, False))
+        assert len(set(expected[2])) >= 6, expected
+        assert picture(folder, heights(code, swap, fortran), name) == expected
+    return case
 
 
 def main():
@@ -176,6 +221,8 @@ def main():
     if limited:
         cases.append(("more than memory holds is refused", test_huge_sparse))
     cases += [(f"{name} is read", good(content)) for name, content in GOOD.items()]
+    cases += [(f"{code}, {'big' if swap else 'little'}-endian, {'Fortran' if fortran else 'C'} order is read",
+               same_picture(code, swap, fortran)) for code in TYPES for swap in (False, True) for fortran in (False, True)]
     run_cases(cases)
 
 

@@ -14,7 +14,7 @@ read_values(const struct npy_grid *grid)
 {
     unsigned sum = 0;
     const unsigned char *bytes = grid->values;
-    for (size_t i = 0; i < grid->rows * grid->columns * 4; i++)
+    for (size_t i = 0; i < grid->rows * grid->columns * npy_type_bytes(grid->type); i++)
         sum += bytes[i];
     /* Not to be left out by the compiler. */
     if (sum == UINT32_MAX)

@@ -23,7 +23,8 @@ CASES = {
     "mylib_vec3.c": ("source", [TYPES / "vec3.json"]),
     "ferry/convert.h": ("convert-header", [BUILTIN / "double.json", BUILTIN / "float.json", BUILTIN / "byte.json"]),
     "ferry_convert.c": ("convert-source", [BUILTIN / "double.json", BUILTIN / "float.json", BUILTIN / "byte.json"]),
-    "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool")]),
+    "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool", "complex_float",
+                                                                              "complex_double")]),
 }
 NOT_ALONE = {"convert_pairs.h"}  # lines of macros, for the library's own loops
 

@@ -95,8 +95,33 @@ def template_cases(tap, folder):
     header.unlink()
     result = ferry_gen("header", BUILTIN / "float.json", "-o", output, env={"FERRY_TEMPLATES": str(templates)})
     tap.case("FERRY_TEMPLATES names the folder", refused(result, f"{header}: cannot be read", output))
-    result = ferry_gen("header", BUILTIN / "float.json", "-o", folder / "none" / "x.h")
-    tap.case("an output that cannot be written", refused(result, "cannot be written", folder / "none"))
+
+
+def unwritable_cases(tap, folder):
+    """The message names the file that was asked for, and no temporary one."""
+    missing, taken = folder / "none" / "x.h", folder / "taken"
+    taken.mkdir()
+    cases = {"an output in a folder that is not there": (["-o", missing], missing, f"there is no folder {missing.parent}"),
+             "an output that is a folder": (["-o", taken], taken, ""),
+             "a depfile in a folder that is not there": (["-o", folder / "made.h", "--depfile", missing], missing, "there is no folder")}
+    for name, (options, asked, words) in cases.items():
+        result = ferry_gen("header", BUILTIN / "float.json", *options)
+        problems = refused(result, f"ferry-gen: {asked}: cannot be written: {words}", folder / "made.h")
+        problems += [f"a temporary file: {result.stderr}"] if ".ferry-gen-" in result.stderr else []
+        problems += [f"left {path}" for path in folder.glob(".ferry-gen-*")]
+        tap.case(name, problems)
+
+
+def version_cases(tap):
+    launcher, version = os.environ.get("FERRY_GEN"), os.environ.get("FERRY_VERSION")
+    if launcher:
+        result = subprocess.run([launcher, "--version"], capture_output=True, text=True)
+        right = result.returncode == 0 and re.fullmatch(rf"ferry-gen {re.escape(version)}, type files of version 1, .*\n", result.stdout)
+        tap.case("--version of the built program", [] if right else [result.stdout + result.stderr])
+    else:
+        tap.skip("--version of the built program", "FERRY_GEN does not name one")
+    result = ferry_gen("--version")
+    tap.case("--version in the source tree", [] if result.stdout.startswith("ferry-gen (from a source tree), ") else [result.stdout])
 
 
 def old_output_case(tap, folder):
@@ -124,6 +149,75 @@ def assert_cases(tap, folder):
             if not any(words in error for error in errors):
                 problems.append(f"{standard}: no '{words}' in {errors}")
         tap.case(f"the compiler refuses a wrong {name}", problems)
+
+
+# (C declaration, C type, kinds that it may hold); sizes are checked apart from kinds.
+HOLDS = [
+    ("typedef float metre;", "metre", "float"),
+    ("typedef double far;", "far", "float"),
+    ("typedef long whole;", "whole", "int"),
+    ("typedef long long wide;", "wide", "int"),
+    ("typedef unsigned long long natural;", "natural", "uint"),
+    ("typedef uint32_t word;", "word", "uint"),
+    ("typedef char letter;", "letter", "int uint bool"),
+    ("typedef signed char small;", "small", "int bool"),
+    ("typedef unsigned char flag;", "flag", "uint bool"),
+    ("typedef int16_t level;", "level", "int"),
+    ("typedef uint16_t stored;", "stored", "uint float bfloat"),
+    ("typedef bool truth;", "truth", "bool"),
+    ("struct parts { float a, b; };", "struct parts", "float bfloat int uint bool complex"),
+]
+KINDS = ("float", "bfloat", "int", "uint", "bool", "complex")
+MIXED = "struct mixed { float x; int32_t n; double v[2]; uint32_t cells[2][2]; uint8_t tag[8]; float *next; };"
+MIXED_FIELDS = {"x": "float", "n": "int", "v": "float", "cells": "uint", "tag": "uint bool", "next": "uint float"}
+
+
+def hold_lines():
+    yield "#include <stdbool.h>\n#include <stdint.h>\n#include <ferry/export.h>\n#include <ferry/kind.h>"
+    for declaration, c_type, kinds in HOLDS:
+        yield declaration
+        for kind in KINDS:
+            refused = "" if kind in kinds.split() else "!"
+            yield f'FERRY_STATIC_ASSERT({refused}FERRY_TYPE_HOLDS({c_type}, FERRY_KIND_{kind.upper()}), "{c_type} as {kind}");'
+    yield MIXED
+    for field, kinds in MIXED_FIELDS.items():
+        for kind in ("float", "int", "uint", "bool"):
+            refused = "" if kind in kinds.split() or field == "next" else "!"
+            yield f'FERRY_STATIC_ASSERT({refused}FERRY_FIELD_HOLDS(struct mixed, {field}, FERRY_KIND_{kind.upper()}), "{field} as {kind}");'
+
+
+def compiler_ways():
+    ways = [(compiler, [f"-std={standard}", *C_WARNINGS]) for compiler in c_compilers() for standard in ("c99", "c11")]
+    return ways + [(compiler, ["-std=c++11", "-x", "c++", *WARNINGS]) for compiler in cxx_compilers()]
+
+
+def wrong_kind_problems(folder, declaration, description, words):
+    """The compilers that take a description of another kind. In C99 an assertion cannot say a message."""
+    (folder / "declared.h").write_text(f"#include <stdint.h>\n{declaration}\n")
+    data = {"ferry": 1, "prefix": "kinds", "name": "one", "header": "kinds/one.h", "include": ["declared.h"], **description}
+    (folder / "one.json").write_text(json.dumps(data))
+    problems = generate("header", [folder / "one.json"], f"{folder}/kinds/one.h")
+    problems += generate("source", [folder / "one.json"], f"{folder}/one.c")
+    for compiler, options in compiler_ways():
+        errors = compile_problems(compiler, options + ["-fsyntax-only"], [folder, ROOT / "include"], folder / "one.c")
+        if not any(("ferry_static_assert" if "-std=c99" in options else words) in error for error in errors):
+            problems.append(f"{compiler[0]} {options[0]}: {errors or 'it compiles'}")
+    return problems
+
+
+def kind_cases(tap, folder):
+    """Kinds of the description are held against the compiler."""
+    (folder / "kinds.c").write_text("\n".join(hold_lines()) + "\ntypedef int not_empty;\n")
+    for compiler, options in compiler_ways():
+        tap.case(f"{compiler[0]} {options[0]} knows which kinds a type holds",
+                 compile_problems(compiler, options, [ROOT / "include"], folder / "kinds.c"))
+    metre = {"c_type": "metre", "kind": "int", "bits": 32}
+    tap.case("the compiler refuses a float that is described as an int",
+             wrong_kind_problems(folder, "typedef float metre;", metre, "metre is not of kind int"))
+    fields = [{"name": "x", "type": "int32_t", "offset": 0}, {"name": "n", "type": "float", "offset": 4}]
+    exchanged = {"c_type": "struct mixed", "kind": "struct", "bytes": 8, "align": 4, "fields": fields}
+    tap.case("the compiler refuses a float and an int32_t field that are exchanged",
+             wrong_kind_problems(folder, "struct mixed { float x; int32_t n; };", exchanged, "x is not of kind int"))
 
 
 def definition_cases(tap, folder):
@@ -164,6 +258,16 @@ def matrix_cases(tap, folder):
             compiler, ["-std=c++11", "-x", "c++", *WARNINGS], [folder, ROOT / "include"], folder / "all.c"))
 
 
+def name_cases(tap, folder):
+    """Types of two libraries that share a short name are named in full, as their functions are."""
+    for prefix, expected in (("mylib", '"mylib_particle"'), ("yourlib", '"yourlib_particle"')):
+        data = dict(json.loads((TYPES / "vec3.json").read_text()), prefix=prefix, name="particle", conversions=[])
+        (folder / "particle.json").write_text(json.dumps(data))
+        problems = generate("source", [folder / "particle.json"], f"{folder}/particle.c")
+        text = "" if problems else (folder / "particle.c").read_text()
+        tap.case(f"the particle of {prefix} is called {expected}", problems or ([] if f"/* name      */ {expected}," in text else ["no such name"]))
+
+
 def pair_cases(tap, folder):
     output = folder / "pairs.h"
     result = ferry_gen("convert-header", TYPES / "vec3.json", BUILTIN / "float.json", "-o", output)
@@ -182,10 +286,14 @@ def main():
         same_cases(tap, folder)
         depfile_cases(tap, folder)
         template_cases(tap, folder)
+        unwritable_cases(tap, folder)
+        version_cases(tap)
         old_output_case(tap, folder)
         definition_cases(tap, folder)
         assert_cases(tap, folder)
+        kind_cases(tap, folder)
         matrix_cases(tap, folder)
+        name_cases(tap, folder)
         pair_cases(tap, folder)
     return tap.end()
 

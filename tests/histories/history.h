@@ -10,11 +10,16 @@
  * of which buffers, at which place or on which stream; what cannot be done at that moment is passed over.
  *
  * Several players may play at once, each on its own thread with the steps that are dealt to it. They share two buffers, of which
- * each owns a region, and have two of their own, so that what every element must be is known at every moment.
+ * each owns a region, and have two of their own, so that what every element must be is known at every moment. Any player resizes
+ * the shared buffers behind the others' regions; an element that a resize may have cut is its old value or zero until it is
+ * written or read again (race.c).
  *
- * As it goes, a player can write each step down as C. What is written is a program over printed.h that does the same again.
+ * As it goes, a player can write each step down as C. The history of one player is written as a program over printed.h that does
+ * the same again; of several players, whose outcomes differ each time, the program plays the steps again with their oracle.
  */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <ferry/batch.h>
@@ -24,12 +29,14 @@
 
 enum {
     STEP_BYTES = 8,
+    WRAP_SHIFTS = 16,
     LENGTH_MAX = 3000, /* elements of a buffer: three chunks of the staging ring, the last one short */
     PLAYERS_MAX = 4,
     SHARED = 2,        /* buffers of all players */
     SUBJECTS = SHARED + 2 * PLAYERS_MAX,
     VIEWS = 3,
     STREAMS_MAX = 90,
+    STALE = 4,
     PENDING = 4
 };
 
@@ -39,6 +46,7 @@ struct history_setup {
     unsigned players;    /* 1 to PLAYERS_MAX */
     unsigned streams;    /* of each player */
     size_t memory;       /* limit of each device in bytes; 0: none */
+    uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: none */
     unsigned seconds;    /* without the end of a step until SIGALRM ends the process; 0: any number */
     FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: nobody */
 };
@@ -49,17 +57,31 @@ struct view {
     size_t offset, count;
 };
 
+/* How many elements a shared buffer has while players resize it. */
+struct race {
+    pthread_mutex_t mutex;
+    unsigned resizing;         /* calls that run now */
+    uint64_t started;          /* calls so far */
+    size_t low, high;          /* bounds of the count; equal while no call runs */
+    size_t cut[PLAYERS_MAX];   /* the least count since the player looked */
+    size_t asked[64];          /* counts of the last calls */
+};
+
 /* A buffer and what it must contain. */
 struct subject {
     ferry_buffer *handle;
-    size_t count;
-    struct view views[VIEWS];
-    unsigned pins[16];
+    size_t count; /* of one that players resize at once: when it was made, which is how regions are dealt */
+    struct view views[PLAYERS_MAX * VIEWS]; /* VIEWS of each player */
+    unsigned pins[PLAYERS_MAX][16];
+    struct race race;
     bool shared, wrapped;
     bool scrub; /* what an OVERWRITE leaves out reads as zero: a range is cleared before it is overwritten */
+    bool doubtful[LENGTH_MAX];    /* it is as expected, or zero, because a resize may have cut it */
+    bool written[LENGTH_MAX];     /* since the buffer was made or the element was added */
     int32_t expected[LENGTH_MAX]; /* now */
     int32_t next[LENGTH_MAX];     /* if the call that runs succeeds */
-    int32_t memory[LENGTH_MAX];   /* that a wrap borrows */
+    int32_t memory[LENGTH_MAX + WRAP_SHIFTS]; /* that a wrap borrows, from its element `wrap_shift` on */
+    size_t wrap_shift;
 };
 
 /* An asynchronous call that was not waited for. */
@@ -68,6 +90,7 @@ struct pending {
     bool reads;
     size_t count;
     int32_t values[LENGTH_MAX], expected[LENGTH_MAX];
+    bool doubtful[LENGTH_MAX];
 };
 
 /* A scope that was left open for reading at the host. */
@@ -83,7 +106,15 @@ struct world;
 
 /* Steps played and failures injected. */
 struct history_counts {
-    uint64_t steps, busy, injected, failed, short_of_memory, evicted;
+    uint64_t steps, busy, injected, failed, short_of_memory, evicted, cut;
+};
+
+struct target {
+    struct subject *subject;
+    ferry_buffer *handle;
+    char name[16];        /* in the script */
+    size_t offset, count; /* in the handle */
+    size_t begin;         /* in the buffer */
 };
 
 struct player {
@@ -97,6 +128,14 @@ struct player {
     struct pending pending[PENDING];
     size_t next_pending;
     struct held held;
+    ferry_scope stale[STALE]; /* copies of scopes that were closed */
+    size_t next_stale;
+    struct target second;     /* the other range of this step's calls; no subject: there is none */
+    struct window {           /* what the player knew of the shared buffers when the call began */
+        uint64_t started;
+        size_t low, high;
+        bool quiet;
+    } windows[SHARED];
     ferry_event *event; /* a point in a stream */
     int32_t next_value;
     uint64_t arm;       /* this call of the device, or of malloc(), fails in the next call but `arm_later` */
@@ -113,7 +152,10 @@ struct world {
     work w;
     ferry_kernel *failing;
     struct history_setup setup;
+    void *pinned;     /* page-locked memory of the device at this place; 0: of the fixture */
+    int pinned_place;
     bool injects; /* the devices can be made to fail */
+    atomic_bool unlimited; /* a player has taken the limit of a pool away for now */
     struct subject subjects[SUBJECTS];
     struct player players[PLAYERS_MAX];
     const unsigned char *bytes;
@@ -132,17 +174,10 @@ void history_count(struct history_counts *to, const struct history_counts *from)
 /* A step's code from a number, so that frequent steps come often. */
 unsigned char history_code(uint64_t number);
 const char *history_step_name(unsigned char code);
+/* Steps that history_code() does not choose: their names with commas between. The string is kept. */
+void history_leave_out(const char *names);
 
 /* -- choosing (target.c) --------------------------------------------------------------------------- */
-
-/* A range of one buffer through one handle. */
-struct target {
-    struct subject *subject;
-    ferry_buffer *handle;
-    char name[16];        /* in the script */
-    size_t offset, count; /* in the handle */
-    size_t begin;         /* in the buffer */
-};
 
 struct target choose(struct player *p);
 /* A second one of the same length; the first may be shortened. */
@@ -154,6 +189,35 @@ unsigned choose_stream(const struct player *p);
 /* Six bits that say how a step is done. */
 unsigned flags_of(const struct player *p);
 bool overlap(const struct target *a, const struct target *b);
+/* This player's views and pins of a subject. */
+struct view *views_of(const struct player *p, struct subject *subject);
+unsigned *pins_of(const struct player *p, struct subject *subject);
+
+/* -- resizes of shared buffers (race.c) ------------------------------------------------------------ */
+
+/* Do others use this buffer meanwhile? */
+bool is_racing(const struct player *p, const struct subject *subject);
+/* Around a call that resizes it: the bounds of its count are those of all calls that run. */
+void race_begin(struct player *p, struct subject *subject, size_t count);
+void race_end(struct player *p, struct subject *subject, size_t count, bool resized);
+/* Elements that a resize may have cut since the last time become doubtful. */
+void race_look(struct player *p, struct subject *subject);
+void race_open_windows(struct player *p);
+/* Was no resize running since the windows were opened? */
+bool race_was_quiet(const struct player *p, struct subject *subject);
+/* May a call on this range have met a buffer that was shorter? And must it have? */
+bool race_may_be_short(const struct player *p, const struct target *target);
+bool race_must_be_short(const struct player *p, const struct target *target);
+/* Was the buffer perhaps of this length? */
+bool race_knows_count(struct subject *subject, size_t count);
+/* Is the value right for the element? What is read of a doubtful one is what is expected from now on. */
+bool is_right(const struct player *p, struct subject *subject, size_t at, int32_t value);
+/* Copies what the range has now into p->values; returns how many elements are there. */
+size_t read_now(struct player *p, const struct target *target);
+/* The failure that waits for the call is called off; true when the call met it. */
+bool disarm(struct player *p);
+/* Are values that the call takes from the second range perhaps cut by a resize, and zero? */
+bool second_is_doubtful(struct player *p);
 
 /* -- the oracle (oracle.c) ------------------------------------------------------------------------- */
 
@@ -164,7 +228,8 @@ enum {
     BY_CHUNKS = 1,   /* after a failure each element may be old or new */
     WHOLE_BUFFER = 2, /* it is about more than the range, so that other players may be in its way */
     MAY_BE_STATE = 4, /* FERRY_ERROR_INVALID_STATE is legal */
-    OVERWRITES = 8    /* with scrub a refused one has cleared the range, where only its place held it */
+    OVERWRITES = 8,   /* with scrub a refused one has cleared the range, where only its place held it */
+    READS = 16        /* what was never written stays so */
 };
 
 /* After it: true when it was done and `next` is now expected. Failures that may not be end the process. */
@@ -194,6 +259,8 @@ int32_t fresh(struct player *p, size_t count);
 void expect_range(struct player *p, const struct target *target, const int32_t *values);
 /* Through ferry_buffer_copy_to(), all that the player owns. */
 void expect_subject(struct player *p, struct subject *subject);
+/* The end of a message whose beginning is printed, and of the program. */
+_Noreturn void print_and_abort(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 _Noreturn void went_wrong(const struct player *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line of the script. */
@@ -213,7 +280,18 @@ struct step {
     unsigned weight;
 };
 
-extern const struct step use_steps[], copy_steps[], place_steps[], life_steps[]; /* each ends with a NULL name */
+/* Each ends with a NULL name. */
+extern const struct step use_steps[], scope_steps[], copy_steps[], place_steps[], life_steps[], kernel_steps[], scene_steps[];
+
+extern const char *const access_names[];
+ferry_stream *stream_for(struct player *p);
+/* Each opens a scope, which is said to be `scope` and `memory`; false when it was not opened, as may be. */
+bool open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, int32_t **out);
+bool open_device(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, void **out);
+/* From its element `skip` on the range has this value from now on. */
+void has_written(const struct target *t, size_t skip, size_t count, int32_t value);
+/* Remember a scope that is about to be closed, to close its copy again later. */
+void keep_stale(struct player *p, const ferry_scope *scope);
 
 /* Wait for everything asynchronous of this player, and check what it brought. */
 void drain(struct player *p);

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "tests/histories/history.h"
+#include "tests/histories/scenes.h"
 #include "tests/histories/peek.h"
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
@@ -25,9 +25,9 @@ struct run {
 
 static struct world printed_world;
 static pthread_barrier_t printed_start;
-static ferry_buffer *b[SUBJECTS], *v[SUBJECTS][VIEWS];
+static ferry_buffer *b[SUBJECTS], *v[SUBJECTS][PLAYERS_MAX * VIEWS];
 static ferry_stream *s[PLAYERS_MAX][STREAMS_MAX];
-static int printed_wraps[SUBJECTS][LENGTH_MAX];
+static int printed_wraps[SUBJECTS][LENGTH_MAX + WRAP_SHIFTS];
 
 #define f printed_world.f
 #define w printed_world.w
@@ -76,8 +76,9 @@ doubles(size_t count, int first)
 static inline int *
 memory_of(int number, size_t count, int first)
 {
-    memcpy(printed_wraps[number], counting(count, first), count * sizeof(int));
-    return printed_wraps[number];
+    int *memory = printed_wraps[number] + first % WRAP_SHIFTS;
+    memcpy(memory, counting(count, first), count * sizeof(int));
+    return memory;
 }
 
 static inline void
@@ -157,7 +158,8 @@ meet(void)
     int values[LENGTH_MAX] = {0}, later[PENDING][LENGTH_MAX] = {{0}};                                                             \
     double double_values[LENGTH_MAX] = {0};                                                                                       \
     ferry_scope scope = {0}, other_scope = {0}, outer = {0}, held = {0}, scopes[2] = {{0}};                                       \
-    ferry_argument arguments[2], argument;                                                                                        \
+    ferry_scope stale[STALE] = {{0}}, many[3] = {{0}};                                                                            \
+    ferry_argument arguments[2], argument, three[3];                                                                                        \
     ferry_event *pending[PENDING] = {NULL}, *event = NULL;                                                                        \
     ferry_buffer *other = NULL, *between = NULL;                                                                                  \
     ferry_status status = FERRY_OK;                                                                                               \
@@ -165,6 +167,8 @@ meet(void)
     ferry_batch *batch = NULL; \
     ferry_pool *pool = NULL;                                                                                                      \
     void *memory = NULL, *outer_memory = NULL, *held_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
+    void *opened[3] = {NULL};                                                                                                     \
+    (void)stale, (void)many, (void)three, (void)opened;                                                                           \
     (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)held;  \
     (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)memory;    \
     (void)outer_memory, (void)held_memory, (void)out, (void)pointer, (void)pointers;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/histories/shrink.h"
+#include "tests/support/interleave.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
         struct history_setup timed = *setup;
         timed.seconds = SECONDS;
         redirect(messages);
+        interleave(setup->interleave);
         history_play(bytes, count, &timed);
         _exit(0);
     }
@@ -95,6 +97,33 @@ print_player(FILE *out, unsigned number, FILE *script)
     fprintf(out, "    END\n}\n");
 }
 
+/* Several players do not come to the same outcomes twice: the steps are played again with their oracle. The calls are comments. */
+static void
+print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup)
+{
+    fprintf(out, "\nstatic const unsigned char steps[] = {\n");
+    for (size_t i = 0; i + STEP_BYTES <= count; i += STEP_BYTES) {
+        fprintf(out, "   ");
+        for (size_t k = 0; k < STEP_BYTES; k++)
+            fprintf(out, " %u,", bytes[i + k]);
+        fprintf(out, " // player %u: %s\n", (bytes[i + STEP_BYTES - 1] & 3) % setup->players, history_step_name(bytes[i]));
+    }
+    fprintf(out, "    0};\n\nint\nmain(void)\n{\n    history_play(steps, sizeof(steps) - 1, &(struct history_setup){.device = \"%s\", "
+                 ".players = %u, .streams = %u, .memory = %zu, .seconds = %u});\n}\n",
+            setup->device, setup->players, setup->streams, setup->memory, SECONDS);
+}
+
+static void
+print_comment(FILE *out, unsigned number, FILE *script)
+{
+    char line[4096];
+    fprintf(out, "\n// Player %u:\n", number);
+    rewind(script);
+    while (fgets(line, sizeof(line), script))
+        fprintf(out, "//%s", line);
+    fclose(script);
+}
+
 void
 history_print(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup, const char *comment)
 {
@@ -103,6 +132,13 @@ history_print(FILE *out, const unsigned char *bytes, size_t count, const struct 
         own.scripts[i] = tmpfile();
     history_fails(bytes, count, &own, -1);
     fprintf(out, "/* %s */\n#include \"tests/histories/printed.h\"\n", comment);
+    if (setup->players > 1) {
+        print_bytes(out, bytes, count, setup);
+        for (unsigned i = 0; i < setup->players; i++)
+            if (own.scripts[i])
+                print_comment(out, i, own.scripts[i]);
+        return;
+    }
     for (unsigned i = 0; i < setup->players; i++)
         if (own.scripts[i])
             print_player(out, i, own.scripts[i]);

@@ -2,6 +2,7 @@
 /* Steps that make and end things: buffers, wraps, views, streams, events, scratch memory; and the failures of the next call. */
 #include "tests/histories/history.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include "tests/support/short_memory.h"
@@ -10,13 +11,6 @@ static int
 number_of(const struct player *p, const struct subject *subject)
 {
     return (int)(subject - p->world->subjects);
-}
-
-/* Buffers that others use are not ended under them. */
-static bool
-is_alone(const struct player *p, const struct subject *subject)
-{
-    return !subject->shared || p->world->setup.players == 1;
 }
 
 /* -- buffers --------------------------------------------------------------------------------------- */
@@ -40,6 +34,7 @@ create_from(struct player *p, struct subject *s)
 {
     int32_t first = fresh(p, s->count);
     set_counting(s->expected, s->count, first);
+    memset(s->written, true, s->count);
     say(p, "OK(ferry_buffer_create_from(f.context, INT, counting(%zu, %d), %zu, NULL, &b[%d]));", s->count, (int)first, s->count,
         number_of(p, s));
     MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->expected, s->count, NULL, &s->handle));
@@ -49,11 +44,13 @@ static void
 wrap(struct player *p, struct subject *s)
 {
     int32_t first = fresh(p, s->count);
+    s->wrap_shift = (size_t)first % WRAP_SHIFTS;
     set_counting(s->expected, s->count, first);
-    set_counting(s->memory, s->count, first);
+    set_counting(s->memory + s->wrap_shift, s->count, first);
+    memset(s->written, true, s->count);
     say(p, "OK(ferry_buffer_wrap_host(f.context, INT, memory_of(%d, %zu, %d), %zu, NULL, &b[%d]));", number_of(p, s), s->count, (int)first,
         s->count, number_of(p, s));
-    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory, s->count, NULL, &s->handle));
+    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory + s->wrap_shift, s->count, NULL, &s->handle));
     s->wrapped = true;
 }
 
@@ -65,6 +62,12 @@ make_subject(struct player *p, struct subject *subject, unsigned how)
         subject->count = 1500 + (how * 977u) % 1500;
     subject->wrapped = subject->scrub = false;
     memset(subject->pins, 0, sizeof(subject->pins));
+    memset(subject->doubtful, false, sizeof(subject->doubtful));
+    memset(subject->written, false, sizeof(subject->written));
+    memset(subject->expected, 0, sizeof(subject->expected));
+    subject->race.low = subject->race.high = subject->count;
+    for (size_t i = 0; i < PLAYERS_MAX; i++)
+        subject->race.cut[i] = SIZE_MAX;
     if (how % 8 == 7)
         wrap(p, subject);
     else if (how % 8 == 6)
@@ -76,7 +79,7 @@ make_subject(struct player *p, struct subject *subject, unsigned how)
 static void
 end_views(struct player *p, struct subject *subject)
 {
-    for (size_t i = 0; i < VIEWS; i++) {
+    for (size_t i = 0; i < LENGTH(subject->views); i++) {
         if (subject->views[i].handle)
             say(p, "ferry_buffer_destroy(&v[%d][%zu]);", number_of(p, subject), i);
         ferry_buffer_destroy(&subject->views[i].handle);
@@ -88,6 +91,9 @@ end_subject(struct player *p, struct subject *subject, bool unwrap)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
+    /* Copies of closed scopes are harmless as long as the buffer exists. */
+    memset(p->stale, 0, sizeof(p->stale));
+    say(p, "memset(stale, 0, sizeof(stale));");
     if (p->held.subject == subject)
         release_held(p);
     /* Who unwraps waits for asynchronous calls itself only when nobody else has handles. */
@@ -103,18 +109,20 @@ end_subject(struct player *p, struct subject *subject, bool unwrap)
     if (!subject->wrapped)
         return;
     char memory[32];
-    snprintf(memory, sizeof(memory), "printed_wraps[%d]", number);
+    snprintf(memory, sizeof(memory), "printed_wraps[%d] + %zu", number, subject->wrap_shift);
     say_values(p, "want", memory, subject->expected, subject->count);
     for (size_t i = 0; i < subject->count; i++)
-        if (subject->memory[i] != subject->expected[i])
-            went_wrong(p, "element %zu of the wrapped memory is %d instead of %d", i, (int)subject->memory[i], (int)subject->expected[i]);
+        if (subject->memory[subject->wrap_shift + i] != subject->expected[i])
+            went_wrong(p, "element %zu of the wrapped memory is %d instead of %d", i, (int)subject->memory[subject->wrap_shift + i],
+                       (int)subject->expected[i]);
 }
 
+/* The contract: nobody uses a handle that its owner destroys. The last player ends the shared buffers. */
 static void
 step_renew(struct player *p)
 {
     struct target t = choose(p);
-    if (!is_alone(p, t.subject))
+    if (is_racing(p, t.subject))
         return;
     if (t.subject->wrapped)
         expect_subject(p, t.subject);
@@ -122,29 +130,40 @@ step_renew(struct player *p)
     make_subject(p, t.subject, flags_of(p));
 }
 
-/* One more owner, who goes last. */
+/* One more owner, for a moment. */
 static void
 step_retain(struct player *p)
 {
     struct target t = choose(p);
-    if (!is_alone(p, t.subject))
-        return;
-    say(p, "other = ferry_buffer_retain(b[%d]), ferry_buffer_destroy(&b[%d]), b[%d] = other;", number_of(p, t.subject),
-        number_of(p, t.subject), number_of(p, t.subject));
+    int number = number_of(p, t.subject);
+    say(p, "other = ferry_buffer_retain(b[%d]), ferry_buffer_destroy(&other);", number);
     ferry_buffer *other = ferry_buffer_retain(t.subject->handle);
-    ferry_buffer_destroy(&t.subject->handle);
-    t.subject->handle = other;
+    if (other != t.subject->handle)
+        went_wrong(p, "one more owner has another handle");
+    ferry_buffer_destroy(&other);
 }
 
 static bool
-may_resize(const struct subject *s)
+may_resize(const struct player *p, struct subject *s)
 {
     bool may = !s->wrapped;
     for (size_t i = 0; i < VIEWS; i++)
-        may = may && !s->views[i].handle;
-    for (size_t i = 0; i < LENGTH(s->pins); i++)
-        may = may && s->pins[i] == 0;
+        may = may && !views_of(p, s)[i].handle;
+    for (size_t i = 0; i < LENGTH(s->pins[0]); i++)
+        may = may && pins_of(p, s)[i] == 0;
     return may;
+}
+
+/* Most shared buffers keep most of their elements, so that every player has some. */
+static size_t
+choose_length(const struct player *p, const struct subject *s, const struct target *t)
+{
+    size_t length = flags_of(p) & 1 ? t->count * 2 : t->begin;
+    if (!is_racing(p, s))
+        return 1 + length % LENGTH_MAX;
+    if (flags_of(p) % 8 == 6)
+        return 1 + (length + p->step * 7) % s->count;
+    return s->count / 2 + (length + p->step * 131) % (LENGTH_MAX - s->count / 2);
 }
 
 static void
@@ -152,32 +171,46 @@ step_resize(struct player *p)
 {
     struct target t = choose(p);
     struct subject *s = t.subject;
-    size_t count = 1 + (flags_of(p) & 1 ? t.count * 2 : t.begin) % LENGTH_MAX;
-    if (!is_alone(p, s))
-        return;
+    size_t count = choose_length(p, s, &t);
+    bool may = may_resize(p, s), racing = is_racing(p, s);
     if (p->held.subject == s)
         release_held(p);
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_resize(b[%d], %zu));", number_of(p, s), count);
+    race_begin(p, s, count);
     ferry_status status = ferry_buffer_resize(s->handle, count);
-    if (status == FERRY_OK && !may_resize(s) && count != s->count)
+    race_end(p, s, count, status == FERRY_OK);
+    if (status == FERRY_OK && !may && !racing && count != s->count)
         went_wrong(p, "resized while viewed, pinned or wrapped");
-    if (!end_call(p, &t, status, may_resize(s) ? 0 : MAY_BE_STATE))
+    if (!end_call(p, &t, status, READS | WHOLE_BUFFER | (may && !racing ? 0 : MAY_BE_STATE)) || racing)
         return;
+    memset(&s->written[count], false, LENGTH_MAX - count);
     if (count > s->count)
         set_constant(&s->expected[s->count], count - s->count, 0);
     s->count = count;
+}
+
+/* The view keeps its base from being resized. Most views go at once, so that most resizes find none. */
+static void
+go_through_view(struct player *p, const struct target *t, struct view *view)
+{
+    int place = choose_place(p);
+    void *memory;
+    if (ferry_buffer_count(t->subject->handle) < t->begin + t->count)
+        went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin, ferry_buffer_count(t->subject->handle));
+    if (ferry_buffer_pin(view->handle, place, &memory) == FERRY_OK)
+        MUST(p, ferry_buffer_unpin(view->handle, place));
+    if (flags_of(p) % 8 != 3)
+        ferry_buffer_destroy(&view->handle);
 }
 
 static void
 step_view(struct player *p)
 {
     struct target t = choose(p);
-    struct view *view = &t.subject->views[flags_of(p) % VIEWS];
+    struct view *view = &views_of(p, t.subject)[is_racing(p, t.subject) ? 0 : flags_of(p) % VIEWS];
     int number = number_of(p, t.subject);
     size_t which = (size_t)(view - t.subject->views);
-    if (!is_alone(p, t.subject))
-        return;
     if (view->handle) {
         say(p, "ferry_buffer_destroy(&v[%d][%zu]);", number, which);
         ferry_buffer_destroy(&view->handle);
@@ -191,7 +224,137 @@ step_view(struct player *p)
                              : ferry_buffer_view(t.handle, INT, t.offset, t.count, &view->handle);
     view->offset = t.begin;
     view->count = t.count;
-    end_call(p, &t, status, 0);
+    if (end_call(p, &t, status, READS) && is_racing(p, t.subject))
+        go_through_view(p, &t, view);
+}
+
+/* -- many calls in a row on a buffer that others resize ---------------------------------------------- */
+
+enum { BURST = 30 };
+
+static void
+burst_of_resizes(struct player *p, struct subject *s)
+{
+    for (size_t i = 0; i < BURST; i++) {
+        size_t count = s->count / 2 + (p->step * 131 + i * 577) % (LENGTH_MAX - s->count / 2);
+        race_open_windows(p);
+        race_begin(p, s, count);
+        ferry_status status = ferry_buffer_resize(s->handle, count);
+        race_end(p, s, count, status == FERRY_OK);
+        bool refused = status == FERRY_ERROR_INVALID_STATE || status == FERRY_ERROR_BUSY || status == FERRY_ERROR_CANCELLED;
+        bool is_short = status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0;
+        if (status != FERRY_OK && !refused && !is_short)
+            must(p, status, "ferry_buffer_resize()");
+    }
+}
+
+/* While a view of it lives a buffer is not resized, and has what the view shows. */
+static void
+burst_of_views(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    for (size_t i = 0; i < BURST; i++) {
+        ferry_buffer *view;
+        ferry_status status = ferry_buffer_view(s->handle, INT, t->begin, t->count, &view);
+        if (status == FERRY_ERROR_OUT_OF_RANGE)
+            continue;
+        MUST(p, status);
+        size_t count = ferry_buffer_count(s->handle);
+        if (count < t->begin + t->count)
+            went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin, count);
+        sched_yield();
+        if (ferry_buffer_count(s->handle) != count)
+            went_wrong(p, "resized while viewed");
+        ferry_buffer_destroy(&view);
+    }
+}
+
+/* While a copy is pinned it stays where it is, and as long as it is. */
+static void
+burst_of_pins(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    int place = choose_place(p);
+    for (size_t i = 0; i < BURST; i++) {
+        void *memory, *again;
+        if (ferry_buffer_pin(s->handle, place, &memory) != FERRY_OK)
+            continue;
+        size_t count = ferry_buffer_count(s->handle);
+        sched_yield();
+        MUST(p, ferry_buffer_pin(s->handle, place, &again));
+        if (again != memory || ferry_buffer_count(s->handle) != count)
+            went_wrong(p, "moved or resized while pinned");
+        MUST(p, ferry_buffer_unpin(s->handle, place));
+        MUST(p, ferry_buffer_unpin(s->handle, place));
+    }
+}
+
+/* What is asked says nothing wrong about a buffer whose length changes meanwhile. */
+static void
+burst_of_questions(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    ferry_buffer_info info;
+    for (size_t i = 0; i < BURST; i++) {
+        (void)ferry_buffer_state(s->handle);
+        (void)ferry_buffer_is_current(s->handle, choose_place(p));
+        MUST(p, ferry_buffer_info_get(s->handle, &info));
+        if (info.bytes != info.count * sizeof(int32_t))
+            went_wrong(p, "%zu bytes of %zu elements", info.bytes, info.count);
+        ferry_status status = i % 2 ? ferry_buffer_evict(s->handle, choose_place(p)) : ferry_buffer_reserve(s->handle, choose_place(p));
+        if (status == FERRY_ERROR_OUT_OF_RANGE)
+            must(p, status, "a call on all of a buffer");
+    }
+}
+
+/* Up to the end, which is the last player's: an address, unless the buffer ended right there. */
+static void
+burst_of_rests(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    for (size_t i = 0; i < BURST; i++) {
+        ferry_scope scope;
+        void *memory = NULL;
+        ferry_status status = ferry_buffer_open_host(s->handle, INT, FERRY_READ, t->begin, FERRY_REST, &scope, &memory);
+        if (status != FERRY_OK)
+            continue;
+        if (!memory && !race_knows_count(s, t->begin))
+            went_wrong(p, "opened from element %zu to the end at no address", t->begin);
+        MUST(p, ferry_scope_close(&scope));
+    }
+}
+
+static void
+step_burst(struct player *p)
+{
+    struct target t = choose(p);
+    t.subject = &p->world->subjects[flags_of(p) & 1];
+    if (!is_racing(p, t.subject) || t.subject->wrapped || p->held.subject == t.subject)
+        return;
+    size_t begin, end, half = t.subject->count / 2;
+    own_region(p, t.subject, &begin, &end);
+    /* Where resizes cut and grow. */
+    t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
+    t.count = 1 + p->bytes[5] % 8;
+    switch (flags_of(p) / 2 % 6) {
+    case 0:
+    case 1:
+        burst_of_resizes(p, t.subject);
+        break;
+    case 2:
+        burst_of_questions(p, &t);
+        break;
+    case 3:
+        burst_of_pins(p, &t);
+        break;
+    case 4:
+        if (p->number + 1 == p->world->setup.players && t.begin >= begin)
+            burst_of_rests(p, &t);
+        break;
+    default:
+        burst_of_views(p, &t);
+        break;
+    }
 }
 
 /* Bytes of ints, read through a view of another element. */
@@ -205,7 +368,7 @@ step_reinterpret(struct player *p)
         t.count * sizeof(int32_t));
     ferry_status status = ferry_buffer_view_of(t.handle, BYTE, t.offset * sizeof(int32_t), t.count * sizeof(int32_t), &bytes);
     say(p, "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu)), ferry_buffer_destroy(&other); }", t.count * sizeof(int32_t));
-    if (!end_call(p, &t, status, 0))
+    if (!end_call(p, &t, status, READS))
         return;
     say_want(p, "values", &t);
     MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, p->values, t.count * sizeof(int32_t)));
@@ -346,7 +509,7 @@ step_file(struct player *p)
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name, from.offset, to.count, said);
-    if (!end_call(p, &from, ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL), 0)) {
+    if (!end_call(p, &from, ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL), READS)) {
         unlink(path);
         return;
     }
@@ -376,6 +539,7 @@ const struct step life_steps[] = {
     {"retain", step_retain, 1},
     {"resize", step_resize, 3},
     {"view", step_view, 4},
+    {"burst", step_burst, 6},
     {"reinterpret", step_reinterpret, 1},
     {"wrap_device", step_wrap_device, 2},
     {"stream", step_stream, 4},

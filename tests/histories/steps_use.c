@@ -4,16 +4,16 @@
 
 #include "tests/histories/peek.h"
 
-static const char *const access_names[] = {"0", "FERRY_READ", "FERRY_UPDATE", "FERRY_OVERWRITE"};
+const char *const access_names[] = {"0", "FERRY_READ", "FERRY_UPDATE", "FERRY_OVERWRITE"};
 
-static ferry_stream *
+ferry_stream *
 stream_for(struct player *p)
 {
     return p->streams[choose_stream(p)];
 }
 
 /* Opens at the host; false when it was not opened, as may be. */
-static bool
+bool
 open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, int32_t **out)
 {
     void *memory = NULL;
@@ -22,17 +22,26 @@ open_host(struct player *p, const struct target *t, ferry_access access, ferry_s
         t->count);
     ferry_status status = ferry_buffer_open_host(t->handle, INT, access, t->offset, t->count, scope, &memory);
     *out = memory;
-    return end_call(p, t, status, 0);
+    return end_call(p, t, status, READS);
 }
 
-/* A close that fails has closed and committed all the same. */
+void
+keep_stale(struct player *p, const ferry_scope *scope)
+{
+    size_t which = p->next_stale++ % STALE;
+    p->stale[which] = *scope;
+    say(p, "stale[%zu] = scope;", which);
+}
+
+/* A close that fails has closed and committed all the same. `how` is READS for a scope that has written nothing. */
 static void
-close_scope(struct player *p, const struct target *t, ferry_scope *scope)
+close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
 {
     memcpy(&t->subject->expected[t->begin], &t->subject->next[t->begin], t->count * sizeof(int32_t));
+    keep_stale(p, scope);
     begin_call(p, t);
     say(p, "TRY(ferry_scope_close(&scope));");
-    end_call(p, t, ferry_scope_close(scope), 0);
+    end_call(p, t, ferry_scope_close(scope), how);
 }
 
 /* An open scope sees the values that count. */
@@ -64,7 +73,7 @@ step_read_host(struct player *p)
     if (!open_host(p, &t, FERRY_READ, &scope, &memory))
         return;
     expect_values(p, &t, memory);
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, READS);
 }
 
 static void
@@ -76,7 +85,7 @@ step_overwrite_host(struct player *p)
     if (!open_host(p, &t, FERRY_OVERWRITE, &scope, &memory))
         return;
     count_up(p, &t, memory, 0, t.count, first);
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, 0);
 }
 
 /* What is not written keeps its value. */
@@ -91,7 +100,7 @@ step_update_host(struct player *p)
         return;
     expect_values(p, &t, memory);
     count_up(p, &t, memory, skip, count, first);
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, 0);
 }
 
 /* What the scope leaves is the old value, or where this place alone had one, what was scribbled. */
@@ -107,16 +116,50 @@ step_abandon(struct player *p)
         count_up(p, &t, memory, 0, t.count, first);
     say(p, "OK(ferry_scope_abandon(&scope));");
     MUST(p, ferry_scope_abandon(&scope));
-    say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
-    MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count));
-    for (size_t i = 0; i < t.count; i++) {
+    size_t count = read_now(p, &t);
+    for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t.subject->expected[t.begin + i];
-        if (p->values[i] != *expected && p->values[i] != t.subject->next[t.begin + i] && !(t.subject->scrub && p->values[i] == 0))
+        if (!t.subject->written[t.begin + i] && p->values[i] != 0)
+            went_wrong(p, "abandoned, element %zu that was never written is %d", i, (int)p->values[i]);
+        if (!is_right(p, t.subject, t.begin + i, p->values[i]) && p->values[i] != t.subject->next[t.begin + i] &&
+            !(t.subject->scrub && p->values[i] == 0))
             went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)*expected,
                        (int)t.subject->next[t.begin + i]);
         *expected = p->values[i];
     }
     say_outcome(p, &t);
+}
+
+/* All up to the end, however long the buffer is by then; of a shared one the last player has the end. */
+static void
+step_rest(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_scope scope;
+    void *memory = NULL;
+    bool racing = is_racing(p, t.subject);
+    if (racing && p->number + 1 < p->world->setup.players)
+        return;
+    t.handle = t.subject->handle;
+    t.count = 0;
+    race_open_windows(p);
+    ferry_status status = ferry_buffer_open_host(t.handle, INT, FERRY_READ, t.begin, FERRY_REST, &scope, &memory);
+    if (status == FERRY_ERROR_OUT_OF_RANGE && race_may_be_short(p, &t))
+        return;
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
+        return;
+    MUST(p, status);
+    size_t count = ferry_buffer_count(t.handle);
+    if (!memory && !(racing ? race_knows_count(t.subject, t.begin) : count == t.begin))
+        went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin, count);
+    race_look(p, t.subject);
+    /* The buffer may have grown after the end was found and before the range was locked. */
+    for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
+        if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
+            went_wrong(p, "element %zu up to the end is %d instead of %d", i, (int)((int32_t *)memory)[i - t.begin], (int)t.subject->expected[i]);
+    say(p, "OK(ferry_buffer_open_host(b[%d], INT, FERRY_READ, %zu, FERRY_REST, &scope, &memory)), OK(ferry_scope_close(&scope));",
+        (int)(t.subject - p->world->subjects), t.begin);
+    MUST(p, ferry_scope_close(&scope));
 }
 
 /* Beside a write that is held nothing overlapping is opened, and beside a read no write. */
@@ -142,7 +185,7 @@ step_conflict(struct player *p)
         if (status != FERRY_ERROR_BUSY)
             went_wrong(p, "a second scope beside the first is %s", ferry_status_name(status));
     }
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, first == FERRY_READ ? READS : 0);
 }
 
 /* A scope that stays open over the next steps: nobody may write what it reads. */
@@ -162,6 +205,7 @@ step_hold(struct player *p)
     held->subject = t.subject;
     held->memory = memory;
     held->count = t.count;
+    expect_values(p, &t, memory);
     memcpy(held->expected, &t.subject->expected[t.begin], t.count * sizeof(int32_t));
 }
 
@@ -182,14 +226,21 @@ release_held(struct player *p)
 
 /* -- on devices ------------------------------------------------------------------------------------ */
 
-static bool
+void
+has_written(const struct target *t, size_t skip, size_t count, int32_t value)
+{
+    set_constant(&t->subject->expected[t->begin + skip], count, value);
+    memset(&t->subject->written[t->begin + skip], true, count);
+}
+
+bool
 open_device(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, void **out)
 {
     begin_call(p, t);
     say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, s[%u][%u], %zu, %zu, &scope, &memory));", t->name, access_names[access],
         p->number, choose_stream(p), t->offset, t->count);
     ferry_status status = ferry_buffer_open_device(t->handle, INT, access, stream_for(p), t->offset, t->count, scope, out);
-    return end_call(p, t, status, 0);
+    return end_call(p, t, status, READS);
 }
 
 static void
@@ -208,7 +259,7 @@ step_read_device(struct player *p)
         MUST(p, peek(&p->world->f, stream_for(p), p->pinned, memory, t.count));
         expect_range(p, &t, p->pinned);
     }
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, READS);
 }
 
 /* UPDATE writes the second half. */
@@ -228,7 +279,7 @@ step_write_device(struct player *p)
         queue_fill(&p->world->f, stream_for(p), (int32_t *)memory + skip, value, count);
         set_constant(&t.subject->next[t.begin + skip], count, value);
     }
-    close_scope(p, &t, &scope);
+    close_scope(p, &t, &scope, 0);
 }
 
 /* Opened on one stream, last used on another of the same place. */
@@ -255,7 +306,7 @@ step_close_on(struct player *p)
     ferry_event_destroy(&event);
     queue_fill(&p->world->f, last, memory, value, t.count);
     MUST(p, ferry_scope_close_on(&scope, last));
-    set_constant(&t.subject->expected[t.begin], t.count, value);
+    has_written(&t, 0, t.count, value);
 }
 
 /* Two scopes of one stream in one buffer, the second relying on the first. */
@@ -283,7 +334,9 @@ step_nested(struct player *p)
     say(p, "OK(ferry_scope_close(%s));", inner_first ? "&outer" : "&scope");
     MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
     MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
-    set_constant(&t.subject->expected[t.begin], 2 * half, value);
+    has_written(&t, 0, 2 * half, value);
+    /* The scope counts as a write of all that it covers. */
+    memset(&t.subject->written[t.begin], true, t.count);
 }
 
 /* Two scopes of one stream around one copy of the device, which nobody waits for. */
@@ -301,7 +354,7 @@ step_copy_scopes(struct player *p)
         say(p, "queue_copy(&f, s[%u][%u], memory, outer_memory, %zu);", p->number, s, to.count);
         queue_copy(&p->world->f, stream_for(p), memory, source, to.count);
         memcpy(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-        close_scope(p, &to, &writing);
+        close_scope(p, &to, &writing, 0);
     }
     say(p, "OK(ferry_scope_close(&outer));");
     MUST(p, ferry_scope_close(&reading));
@@ -365,15 +418,32 @@ step_launch_fill(struct player *p)
     end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value), OVERWRITES);
 }
 
+/* An element that a resize has cut is three more than zero, or zero. */
+static void
+settle_add(struct player *p, const struct target *t)
+{
+    size_t count = read_now(p, t);
+    for (size_t i = 0; i < count; i++) {
+        int32_t *expected = &t->subject->expected[t->begin + i];
+        if (p->values[i] != *expected && p->values[i] != 0 && p->values[i] != 3)
+            went_wrong(p, "element %zu is %d instead of %d", i, (int)p->values[i], (int)*expected);
+        *expected = p->values[i];
+        t->subject->doubtful[t->begin + i] = !race_was_quiet(p, t->subject);
+    }
+}
+
 static void
 step_launch_add(struct player *p)
 {
     struct target t = choose(p);
     begin_call(p, &t);
+    bool doubtful = memchr(&t.subject->doubtful[t.begin], true, t.count);
     for (size_t i = 0; i < t.count; i++)
         t.subject->next[t.begin + i] += 3;
     say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t.name, t.offset, t.count);
-    end_call(p, &t, launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 3), 0);
+    bool done = end_call(p, &t, launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 3), 0);
+    if (done && (doubtful || !race_was_quiet(p, t.subject)))
+        settle_add(p, &t);
 }
 
 static void
@@ -386,41 +456,79 @@ step_launch_copy(struct player *p)
         from.offset, to.count);
     ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset, from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
+    /* Ranges that overlap are merged, and count as one write. */
+    if (overlap(&to, &from))
+        memset(&from.subject->written[from.begin], true, to.count);
 }
 
-/* What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes it good. */
+/* So many elements from the target's first on are written anew by a kernel, or by a copy. */
+static void
+write_anew(struct player *p, const struct target *t, size_t count, bool by_kernel)
+{
+    int32_t value = fresh(p, 1);
+    set_constant(p->values, count, value);
+    set_constant(&t->subject->expected[t->begin], count, value);
+    if (by_kernel) {
+        say(p, "OK(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t->name, t->offset, count,
+            (int)value);
+        MUST(p, launch_fill(&p->world->w, stream_for(p), t->handle, t->offset, count, value));
+    } else {
+        say(p, "set_constant(values, %zu, %d);", count, (int)value);
+        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu));", t->name, t->offset, count);
+        MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count));
+    }
+}
+
+/* Bytes that were lost read as the failure, with its reason where there was memory for it. */
+static void
+expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
+{
+    if (count == 0)
+        return;
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t->name, t->offset + offset, count);
+    ferry_status status = ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count);
+    bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
+    if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
+        went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
+}
+
+/*
+ * What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes it good. What was written anew
+ * before the body has run is kept.
+ */
 static void
 step_failing_launch(struct player *p)
 {
     struct target t = choose(p);
     ferry_argument argument = ferry_buffer_argument(t.handle, INT, t.offset, t.count);
-    if (t.count == 0 || p->world->setup.players > 1 || !p->world->failing || p->held.subject == t.subject)
+    if (t.count == 0 || is_racing(p, t.subject) || !p->world->failing || p->held.subject == t.subject ||
+        strcmp(device_of(&p->world->f, ferry_stream_place(stream_for(p)))->kind, "cuda") == 0)
         return;
     drain(p);
-    /* A body that is queued elsewhere and finds its old input lost meanwhile would fail in its turn. */
-    for (unsigned i = 0; i < p->world->setup.streams; i++) {
-        say(p, "OK(ferry_stream_synchronize(s[%u][%u]));", p->number, i);
-        MUST(p, ferry_stream_synchronize(p->streams[i]));
-    }
     begin_call(p, &t);
     say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t.name, t.offset, t.count);
     say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));", p->number, choose_stream(p));
     ferry_status status = ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
     if (!end_call(p, &t, status, 0))
         return;
+    size_t kept = t.count * (flags_of(p) % 4) / 3;
+    if (kept > 0)
+        write_anew(p, &t, kept, flags_of(p) & 4);
+    if (flags_of(p) & 8)
+        expect_lost(p, &t, kept, t.count - kept);
     say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(s[%u][%u]));", p->number, choose_stream(p));
     if (ferry_stream_synchronize(stream_for(p)) != FERRY_ERROR_CANCELLED)
         went_wrong(p, "a failed body is not told: %s", ferry_last_error());
-    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, t.count);
-    status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count);
-    bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
-    if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
-        went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
-    int32_t first = fresh(p, t.count);
-    set_counting(p->values, t.count, first);
-    set_counting(&t.subject->expected[t.begin], t.count, first);
-    say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu));", t.name, t.offset, t.count, (int)first, t.count);
-    MUST(p, ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count));
+    expect_lost(p, &t, kept, t.count - kept);
+    if (kept > 0) {
+        struct target good = t;
+        good.count = kept;
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, kept);
+        MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, kept));
+        say_want(p, "values", &good);
+        expect_range(p, &good, p->values);
+    }
+    write_anew(p, &t, t.count, false);
 }
 
 const struct step use_steps[] = {
@@ -428,6 +536,7 @@ const struct step use_steps[] = {
     {"overwrite_host", step_overwrite_host, 8},
     {"update_host", step_update_host, 8},
     {"abandon", step_abandon, 3},
+    {"rest", step_rest, 3},
     {"conflict", step_conflict, 2},
     {"hold", step_hold, 3},
     {"read_device", step_read_device, 8},
@@ -439,6 +548,6 @@ const struct step use_steps[] = {
     {"launch_fill", step_launch_fill, 6},
     {"launch_add", step_launch_add, 8},
     {"launch_copy", step_launch_copy, 8},
-    {"failing_launch", step_failing_launch, 1},
+    {"failing_launch", step_failing_launch, 4},
     {NULL, NULL, 0},
 };

@@ -30,6 +30,34 @@ own_region(const struct player *p, const struct subject *subject, size_t *out_be
     size_t number = subject->shared ? p->number : 0;
     *out_begin = subject->count * number / players;
     *out_end = subject->count * (number + 1) / players;
+    /* What others add at the end is the last player's. */
+    if (is_racing(p, subject) && number + 1 == players)
+        *out_end = LENGTH_MAX;
+}
+
+struct view *
+views_of(const struct player *p, struct subject *subject)
+{
+    return &subject->views[(subject->shared ? p->number : 0) * VIEWS];
+}
+
+unsigned *
+pins_of(const struct player *p, struct subject *subject)
+{
+    return subject->pins[subject->shared ? p->number : 0];
+}
+
+/* One range in eight lies where the region is, whether the buffer still has it or not. */
+static void
+stay_inside(const struct player *p, struct subject *subject, size_t begin, size_t *end)
+{
+    if (!is_racing(p, subject) || flags_of(p) % 8 == 5)
+        return;
+    pthread_mutex_lock(&subject->race.mutex);
+    size_t count = subject->race.low;
+    pthread_mutex_unlock(&subject->race.mutex);
+    if (*end > count)
+        *end = count > begin ? count : begin;
 }
 
 static void
@@ -61,15 +89,16 @@ choose_from(const struct player *p, unsigned who, unsigned offset, unsigned coun
     snprintf(t.name, sizeof(t.name), "b[%u]", number);
     size_t begin, end, base = 0;
     own_region(p, t.subject, &begin, &end);
+    stay_inside(p, t.subject, begin, &end);
     unsigned v = (who >> 2) % (VIEWS + 3);
-    if (v < VIEWS && t.subject->views[v].handle) {
-        const struct view *view = &t.subject->views[v];
+    if (v < VIEWS && views_of(p, t.subject)[v].handle) {
+        const struct view *view = &views_of(p, t.subject)[v];
         size_t b = begin, e = end;
         narrow(view, &b, &e);
         if (b < e) {
             begin = b, end = e, base = view->offset;
             t.handle = view->handle;
-            snprintf(t.name, sizeof(t.name), "v[%u][%u]", number, v);
+            snprintf(t.name, sizeof(t.name), "v[%u][%u]", number, (unsigned)(view - t.subject->views));
         }
     }
     t.begin = count >= 240 ? begin : begin + offset * (end - begin + 1) / 256;
@@ -81,6 +110,7 @@ choose_from(const struct player *p, unsigned who, unsigned offset, unsigned coun
 struct target
 choose(struct player *p)
 {
+    p->second.subject = NULL;
     return choose_from(p, p->bytes[FIRST], p->bytes[OFFSET], p->bytes[COUNT]);
 }
 
@@ -89,6 +119,7 @@ choose_second(struct player *p, struct target *first)
 {
     struct target t = choose_from(p, p->bytes[SECOND], p->bytes[SECOND_OFFSET], p->bytes[COUNT]);
     t.count = first->count = t.count < first->count ? t.count : first->count;
+    p->second = t;
     return t;
 }
 

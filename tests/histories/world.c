@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A history from its bytes to its end: the context, the players and their threads. */
-#include "tests/histories/history.h"
+#include "tests/histories/scenes.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include "src/buffer/worker.h"
@@ -12,7 +11,7 @@
 
 /* -- steps ----------------------------------------------------------------------------------------- */
 
-static const struct step *const step_lists[] = {use_steps, copy_steps, place_steps, life_steps};
+static const struct step *const step_lists[] = {use_steps, scope_steps, copy_steps, place_steps, life_steps, kernel_steps, scene_steps};
 
 static const struct step *
 step_at(size_t at)
@@ -33,15 +32,34 @@ step_kinds(void)
     return count;
 }
 
+static const char *left_out = "";
+
+void
+history_leave_out(const char *names)
+{
+    left_out = names;
+}
+
+/* Nothing where the name is in the list, between commas. */
+static unsigned
+weight_of(const struct step *step)
+{
+    size_t length = strlen(step->name);
+    for (const char *at = left_out; (at = strstr(at, step->name)); at += length)
+        if ((at == left_out || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return 0;
+    return step->weight;
+}
+
 unsigned char
 history_code(uint64_t number)
 {
     uint64_t total = 0;
     size_t kind = 0;
     for (size_t i = 0; step_at(i); i++)
-        total += step_at(i)->weight;
-    for (number %= total; number >= step_at(kind)->weight; kind++)
-        number -= step_at(kind)->weight;
+        total += weight_of(step_at(i));
+    for (number %= total; number >= weight_of(step_at(kind)); kind++)
+        number -= weight_of(step_at(kind));
     return (unsigned char)kind;
 }
 
@@ -53,7 +71,7 @@ history_step_name(unsigned char code)
 
 /* -- playing --------------------------------------------------------------------------------------- */
 
-/* What waits for ever is told from what is slow, as all is on a busy machine: of that some step ends now and then. */
+/* Some step of a slow history ends now and then, and none of one that waits for ever. */
 static void
 limit_time(const struct world *world)
 {
@@ -68,6 +86,8 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
+    /* A step that had nothing to do after all leaves no failure for the next one. */
+    (void)disarm(p);
     limit_time(p->world);
 }
 
@@ -115,6 +135,7 @@ static ferry_status
 fail_body(const ferry_call *call, void *user)
 {
     (void)user;
+    usleep(200);
     ferry_call_fail(call, "this body fails as it should");
     return FERRY_ERROR_CANCELLED;
 }
@@ -124,7 +145,7 @@ make_failing_kernel(struct world *world)
 {
     ferry_parameter parameter = {INT, FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
-    if (strcmp(device_of(&world->f, 1)->kind, "cuda") != 0)
+    if (strcmp(device_of(&world->f, world->f.places)->kind, "cuda") != 0)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
 
@@ -146,10 +167,29 @@ choose_mode(const char *device)
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }
 
+/* Of the fixture where the first device has such memory, else of the first that has. */
 static void
-no_trace(const ferry_trace *trace, void *user)
+take_pinned(struct world *world)
 {
-    (void)trace, (void)user;
+    size_t each = sizeof(int32_t) * LENGTH_MAX;
+    char *pinned = (char *)world->f.pinned;
+    for (int place = 2; world->f.coherent && place <= world->f.places && !world->pinned; place++) {
+        const struct ferryi_device_ops *ops = device_of(&world->f, place)->ops;
+        if (ops->memory_alloc(device_of(&world->f, place), FERRY_MEMORY_PINNED, each * PLAYERS_MAX, &world->pinned) == FERRY_OK)
+            world->pinned_place = place;
+    }
+    if (world->pinned)
+        pinned = world->pinned;
+    for (unsigned i = 0; i < PLAYERS_MAX; i++)
+        world->players[i].pinned = (int32_t *)(void *)(pinned + each * i);
+}
+
+static void
+give_pinned(struct world *world)
+{
+    if (world->pinned)
+        OK(device_of(&world->f, world->pinned_place)->ops->memory_free(device_of(&world->f, world->pinned_place), FERRY_MEMORY_PINNED,
+                                                                      world->pinned));
 }
 
 void
@@ -157,18 +197,19 @@ history_open(struct world *world, const struct history_setup *setup)
 {
     memset(world, 0, sizeof(*world));
     world->setup = *setup;
+    for (size_t i = 0; i < SUBJECTS; i++)
+        pthread_mutex_init(&world->subjects[i].race.mutex, NULL);
     limit_time(world);
     choose_mode(setup->device);
     char devices[64];
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(setup->device, " "), setup->device);
-    ferry_context_options options = {.devices = devices, .trace = no_trace, .staging_chunk_bytes = 4096, .staging_chunk_count = 2,
+    ferry_context_options options = {.devices = devices, .trace = scene_trace, .staging_chunk_bytes = 4096, .staging_chunk_count = 2,
                                      .device_bytes_limit = setup->memory};
     fixture_open(&world->f, &options);
     work_open(&world->f, &world->w);
     make_failing_kernel(world);
     world->injects = strcmp(device_of(&world->f, 1)->kind, "fault") == 0;
-    for (unsigned i = 0; i < PLAYERS_MAX; i++)
-        world->players[i].pinned = (int32_t *)(void *)world->f.pinned + (size_t)LENGTH_MAX * i;
+    take_pinned(world);
     for (unsigned i = 0; i < setup->players; i++)
         for (unsigned k = 0; k < setup->streams; k++)
             world->players[i].streams[k] = make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
@@ -192,11 +233,16 @@ void
 history_close(struct world *world)
 {
     ferryi_worker_stop(world->f.context);
+    for (int place = 1; place <= world->f.places; place++)
+        OK(ferryi_device_synchronize(device_of(&world->f, place)));
+    give_pinned(world);
     count_evictions(world);
     for (unsigned i = 0; i < world->setup.players; i++)
         for (unsigned k = 0; k < world->setup.streams; k++)
             ferry_stream_destroy(&world->players[i].streams[k]);
     ferry_kernel_destroy(&world->failing);
+    for (size_t i = 0; i < SUBJECTS; i++)
+        pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
     /* What is given back with failures before is logged, and calls without an event that found no memory. */
     for (unsigned i = 0; i < world->setup.players; i++)
@@ -218,6 +264,7 @@ history_count(struct history_counts *to, const struct history_counts *from)
     to->failed += from->failed;
     to->short_of_memory += from->short_of_memory;
     to->evicted += from->evicted;
+    to->cut += from->cut;
 }
 
 void

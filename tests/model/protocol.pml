@@ -4,9 +4,9 @@
  * before, and what counts after. Time on the device is left out (order.pml): what is queued is done.
  *
  *   lock, unlock, wake, park   src/buffer/store_lock.c  ferryi_store_lock(), ..._unlock_waking(), ..._unlock_and_park()
- *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(), commit_same_stream()
+ *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(); ferryi_claim_rely(), ferryi_claim_commit_relied()
  *   open_hit                   src/buffer/scope.c       open_read_hit(), open_hit(); the lock is taken once only
- *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero()
+ *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero(), hold()
  *   close                      src/buffer/access.c      close_at(); scope.c: close_write_hit(), close_read_hit()
  *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
  *   map                        src/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
@@ -35,9 +35,10 @@
 #define OVERWRITE 3
 #define DROP      4
 /* state of a claim */
-#define FREE   0
-#define MOVING 1
-#define HELD   2
+#define FREE    0
+#define MOVING  1
+#define HELD    2
+#define RELYING 3
 
 #define writes(access)       (access != READ)
 #define has(set, place)      ((set >> (place)) & 1)
@@ -153,6 +154,26 @@ inline conflict(access, bytes, lane, is_hit, worst) {
                 fi
             fi
         fi
+    }
+    s = 0
+}
+
+/* What open writes of the same stream cover is not moved; they are not abandoned before it is known what comes of this one. */
+inline rely(slot, bytes, lane) {
+    covered = 0;
+    for (s : 0 .. SLOTS - 1) {
+        if
+        :: lane > 0 && state_of[s] == HELD && lane_of[s] == lane && writes(access_of[s]) && !seen_of[s] -> covered = covered | (bytes_of[s] & bytes)
+        :: else
+        fi
+    }
+    s = 0;
+    if :: covered -> state_of[slot] = RELYING :: else fi
+}
+inline is_relied_on(bytes, lane, answer) {
+    answer = 0;
+    for (s : 0 .. SLOTS - 1) {
+        if :: state_of[s] == RELYING && lane_of[s] == lane && (bytes_of[s] & bytes) -> answer = 1 :: else fi
     }
     s = 0
 }
@@ -276,7 +297,7 @@ inline bring(place, bytes) {
 /* -- threads -- */
 
 proctype thread(byte me) {
-    byte left = OPERATIONS, access, bytes, lane, slot, todo, from[2], old[2], answer, s, w;
+    byte left = OPERATIONS, access, bytes, lane, slot, todo, from[2], old[2], answer, covered, s, w;
     bit hit;
     do
     :: left > 0 ->
@@ -300,27 +321,32 @@ claim:
             :: answer == WAIT -> waiters = 1; parked[me] = 1; goto park
             :: else
             fi;
-            commit_same_stream(access, bytes, lane);
             take_slot(access, bytes, lane, MOVING);
             /* open_hit(): nothing to prepare, all under one hold of the lock */
             if
-            :: hit -> held(slot); goto use
+            :: hit -> commit_same_stream(access, bytes, lane); held(slot); goto use
             :: else
             fi
         }
+        d_step { rely(slot, bytes, lane) }
         if
-        :: access != OVERWRITE -> bring(place_of(lane), bytes)
+        :: access != OVERWRITE && (bytes & ~covered) -> bring(place_of(lane), (bytes & ~covered))
         :: else -> d_step { reserve(place_of(lane)) }
         fi;
-        d_step { held(slot); wake() }
+        if
+        :: d_step { commit_same_stream(access, bytes, lane); held(slot); wake() }
+        :: d_step { remove_claim(slot); wake() } /* something failed: nobody relies on anything */
+            goto next
+        fi;
 use:
         atomic {
+            is_relied_on(bytes, lane, answer);
             if
             :: access != READ -> /* close */
 #ifndef BREAK_COMMIT
                 commit_write(place_of(lane), bytes)
 #endif
-            :: access != READ && !seen_of[slot] -> /* abandon: half of it may be written */
+            :: access != READ && !seen_of[slot] && !answer -> /* abandon: half of it may be written */
                 forget(place_of(lane), bytes);
                 assert((kept_of[slot] & elsewhere(place_of(lane)) & good[1 - place_of(lane)]) == kept_of[slot]);
                 /* What nobody else has is what it is now. */
@@ -334,7 +360,7 @@ use:
             wake()
         }
 next:
-        atomic { access = 0; bytes = 0; lane = 0; slot = 0; answer = 0; hit = 0 }
+        atomic { access = 0; bytes = 0; lane = 0; slot = 0; answer = 0; covered = 0; hit = 0 }
     :: else -> break
     od;
     running--;

@@ -42,6 +42,16 @@ MODELS = {
             "LIFE": "OPERATIONS=2 RETIRE WHOLE WRITES",
         },
     },
+    "together": {
+        "quick": ["ALL"],
+        "large": [],
+        "breaks": {name: "ALL" for name in "COMMIT COVER ABANDON DROP ZEROS".split()},
+    },
+    "scopes": {
+        "quick": ["ALL"],
+        "large": [],
+        "breaks": {name: "ALL" for name in "NOTE NOTE_LATE RECYCLE".split()},
+    },
     "lifetime": {
         "quick": ["THREADS=2"],
         "large": ["THREADS=3"],

@@ -37,9 +37,9 @@ NOT_PROVED = {
 
 # A mistake each: what to replace in coherence.c, by what, and the function whose goals must fail.
 BUGS = [
-    ("return places | bit;", "return bit;", "ferryi_coherence_change"),
-    ("return places & ~bit;", "return places;", "ferryi_coherence_change"),
-    ("while (device < FERRYI_PLACES_MAX &&", "while (device <= FERRYI_PLACES_MAX &&", "lowest_device"),
+    (": places | bit;", ": bit;", "ferryi_coherence_change"),
+    ("0 : places & ~bit;", "0 : places;", "ferryi_coherence_change"),
+    ("while (place < FERRYI_PLACES_MAX &&", "while (place <= FERRYI_PLACES_MAX &&", "lowest_from"),
     ("return places & FERRYI_LOST ? NOWHERE : ferry", "return ferry", "find_source"),
     ("moves[made - 1].end = end;", "moves[made - 1].end = begin;", "add_move"),
     ("    return made + 1;\n}\n\nsize_t\nferryi_coherence_commit", "    return made;\n}\n\nsize_t\nferryi_coherence_commit",
@@ -47,7 +47,7 @@ BUGS = [
 ]
 
 FUNCTIONS = ("ferryi_coherence_plan", "ferryi_coherence_commit", "ferryi_coherence_change", "ferryi_move_continues",
-             "ferryi_coherence_source", "lowest_device", "find_source", "add_move", "append")
+             "ferryi_coherence_source", "ferryi_places_written", "lowest_from", "find_source", "add_move", "append")
 GOAL = re.compile(r"^\[wp\] \[([^\]]*)\] Goal typed_(\S+)(?: : (\w+))?", re.M)
 
 

@@ -58,9 +58,8 @@ convert_kernels_register(void)
 {
     static const size_t bytes[3] = {8, 8, 8};
     static bool done;
-    const char *library = getenv("FERRY_CUDA_LIBRARY");
     struct fakecuda fake;
-    if (done || !library || !fakecuda_find(library, &fake))
+    if (done || !fakecuda_find_driver(&fake))
         return;
     done = true;
     fake.fakecuda_take_binaries();

@@ -97,6 +97,32 @@ number_from(const char *name, size_t otherwise)
     return text && text[0] ? (size_t)strtoull(text, NULL, 10) : otherwise;
 }
 
+/* Is the word in the list? */
+static bool
+has_rule(const char *rules, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = rules; at && *at;) {
+        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == 0))
+            return true;
+        at = strchr(at, ',');
+        at = at ? at + 1 : NULL;
+    }
+    return false;
+}
+
+static void
+set_strict(const char *rules)
+{
+    static const char *const words[] = {"managed", "registered", "align", "size", "batch"};
+    fake.strict = 0;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (has_rule(rules, words[i]) || has_rule(rules, "all"))
+            fake.strict |= 1u << i;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = !(fake.strict & FAKE_STRICT_MANAGED);
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = !(fake.strict & FAKE_STRICT_REGISTERED);
+}
+
 static void
 start(void)
 {
@@ -110,7 +136,7 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = 1;
+    set_strict(getenv("FAKECUDA_STRICT"));
     fake.started = true;
 }
 
@@ -430,6 +456,14 @@ fakecuda_set_mode(const char *mode)
         fake.lazy = strcmp(mode, "lazy") == 0;
     pthread_mutex_unlock(&fake_lock);
     return idle;
+}
+
+void
+fakecuda_set_strict(const char *rules)
+{
+    pthread_mutex_lock(&fake_lock);
+    set_strict(rules);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 unsigned

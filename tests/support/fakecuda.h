@@ -12,6 +12,12 @@
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when somebody
  *                          waits or asks for it
+ *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or "all":
+ *     managed     host and device may not use managed memory at once: the host faults in it while any kernel is queued
+ *     registered  the device has other addresses for registered memory, which batches do not translate: the device faults
+ *     align       pinned memory is aligned to 256 bytes and to no more
+ *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
+ *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and CUDA_ERROR_NOT_SUPPORTED by turns
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be loaded at once.
  */
@@ -20,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Things that were made and not given back, one by one; the end of a context does not give back. */
@@ -57,6 +64,8 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(unsigned, fakecuda_last_access, (void))                                                                           \
     /* As FAKECUDA_MODE; false while a context is alive. */                                                             \
     X(bool, fakecuda_set_mode, (const char *mode))                                                                      \
+    /* As FAKECUDA_STRICT; also where no device is open. */                                                              \
+    X(void, fakecuda_set_strict, (const char *rules))                                                                   \
     /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */                       \
     X(unsigned, fakecuda_peers, (int device))                                                                           \
     /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the driver. */           \
@@ -86,6 +95,14 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     FAKECUDA_CONTROLS(FAKECUDA_FIND)
 #undef FAKECUDA_FIND
     return whole;
+}
+
+/* The controls of the process's driver. False when it is no fakecuda. */
+static inline bool
+fakecuda_find_driver(struct fakecuda *out)
+{
+    const char *library = getenv("FERRY_CUDA_LIBRARY");
+    return fakecuda_find(library ? library : "libcuda.so.1", out);
 }
 
 #endif

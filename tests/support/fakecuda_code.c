@@ -168,19 +168,58 @@ fake_modules_end(fake_context *context)
     }
 }
 
-/* Is there ".entry name" in the text? */
 static bool
-has_entry(const char *text, const char *name)
+is_name_part(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '_' || letter == '$';
+}
+
+/* What follows ".entry name" in the text; NULL: it is not there. */
+static const char *
+find_entry(const char *text, const char *name)
 {
     size_t length = strlen(name);
     while ((text = strstr(text, ".entry")) != NULL) {
         text += strlen(".entry");
         text += strspn(text, " \t\n");
-        if (strncmp(text, name, length) == 0 && !isalnum((unsigned char)text[length]) && text[length] != '_' &&
-            text[length] != '$')
-            return true;
+        if (strncmp(text, name, length) == 0 && !is_name_part(text[length]))
+            return text + length;
     }
+    return NULL;
+}
+
+/* Does the name stand in the text before `end`? */
+static bool
+is_used(const char *text, const char *end, const char *name, size_t length)
+{
+    for (; text + length <= end; text++)
+        if (strncmp(text, name, length) == 0 && !is_name_part(text[-1]) && !is_name_part(text[length]))
+            return true;
     return false;
+}
+
+/* The bytes of one declaration such as ".shared .align 4 .b32 name[100];", if the kernel's text uses it. */
+static int
+bytes_of_shared(const char *declaration, const char *begin, const char *end)
+{
+    int align, bits, count, name_at = 0, name_end = 0;
+    if (sscanf(declaration, ".shared .align %d .%*1[bsuf]%d %n%*[A-Za-z0-9_$]%n[%d]", &align, &bits, &name_at, &name_end, &count) != 3)
+        return 0;
+    return is_used(begin, end, declaration + name_at, (size_t)(name_end - name_at)) ? bits / 8 * count : 0;
+}
+
+/* The static shared memory of the kernel whose text begins behind its name. Variables of the module are of the kernels that use them. */
+static int
+static_shared(const char *text, const char *kernel)
+{
+    const char *end = strstr(kernel, ".entry");
+    int bytes = 0;
+    if (!end)
+        end = kernel + strlen(kernel);
+    for (; (text = strstr(text, ".shared .align")) != NULL; text++)
+        if (text < end)
+            bytes += bytes_of_shared(text, kernel, end);
+    return bytes;
 }
 
 ferryi_cu_result
@@ -193,15 +232,20 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
     struct CUfunc_st *function = module->functions;
     while (function && strcmp(function->name, name) != 0)
         function = function->next;
-    if (!function && !(module->text[0] ? has_entry(module->text, name) : find_kernel(name) != NULL))
+    const char *entry = find_entry(module->text, name);
+    if (!function && !entry && (module->text[0] || !find_kernel(name)))
         return fake_end(FERRYI_CUDA_ERROR_NOT_FOUND);
     if (!function) {
         function = calloc(1, sizeof(*function));
         char *copy = strdup(name);
         if (!function || !copy)
             abort();
-        *function = (struct CUfunc_st){
-            .next = module->functions, .module = module, .name = copy, .shared_bytes = SHARED_BYTES_FREE};
+        int shared = entry ? static_shared(module->text, entry) : 0;
+        *function = (struct CUfunc_st){.next = module->functions,
+                                       .module = module,
+                                       .name = copy,
+                                       .static_bytes = shared,
+                                       .shared_bytes = SHARED_BYTES_FREE - shared};
         module->functions = function;
     }
     *out_function = function;
@@ -213,9 +257,9 @@ cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute, ferry
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncGetAttribute, FAKE_NEEDS_CONTEXT, &context);
-    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && attribute != FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    *out_value = function->shared_bytes;
+    *out_value = attribute == FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? function->static_bytes : function->shared_bytes;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
@@ -224,7 +268,8 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncSetAttribute, FAKE_NEEDS_CONTEXT, &context);
-    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > SHARED_BYTES_MOST)
+    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value > SHARED_BYTES_MOST - function->static_bytes)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     function->shared_bytes = value;
     return fake_end(FERRYI_CUDA_SUCCESS);
@@ -255,6 +300,23 @@ padded(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
+/* A parameter may be managed memory, which the device reaches at an address of its own. */
+static void
+use_view(void *parameter)
+{
+    void *pointer;
+    memcpy(&pointer, parameter, sizeof(pointer));
+    pointer = fake_view(pointer);
+    memcpy(parameter, &pointer, sizeof(pointer));
+}
+
+static void
+drop_launch(void *payload)
+{
+    (void)payload;
+    fake_kernel_ends();
+}
+
 /* The launch with the values as they are now. */
 static struct launch *
 prepare(const struct kernel *kernel, void **arguments)
@@ -269,6 +331,8 @@ prepare(const struct kernel *kernel, void **arguments)
     for (int i = 0; i < kernel->count; i++) {
         launch->parameters[i] = launch->values + at;
         memcpy(launch->values + at, arguments[i], kernel->bytes[i]);
+        if (kernel->bytes[i] == sizeof(void *))
+            use_view(launch->parameters[i]);
         at += padded(kernel->bytes[i]);
     }
     return launch;
@@ -298,5 +362,6 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
+    fake_kernel_begins();
+    return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));
 }

@@ -38,11 +38,22 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
+/* The device does not go through the host's mapping. */
+static void
+use_view(struct copy *copy, const void *memory)
+{
+    if (memory == copy->target)
+        copy->target = fake_view(memory);
+    else
+        copy->source = fake_view(memory);
+}
+
 /* A pointer of the device's side: memory of this context, or managed or page-locked memory of any. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
     const struct fake_block *block = fake_block_of(memory, bytes);
+    use_view(copy, memory);
     if (!block)
         copy->fault = true;
     else if (fake_is_of_device(block) && block->context != context)
@@ -55,6 +66,7 @@ static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
     const struct fake_block *block = fake_block_of(memory, bytes);
+    use_view(copy, memory);
     if (block)
         return fake_is_of_device(block) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
     fake.pageable_copies++;
@@ -268,6 +280,23 @@ is_host(const void *memory, size_t bytes)
     return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
 }
 
+/* What some drivers do not take; FERRYI_CUDA_SUCCESS: this one is taken. */
+static fake_result
+refusal(void)
+{
+    if (!(fake.strict & FAKE_STRICT_BATCH) || ++fake.batches % 2 == 0)
+        return FERRYI_CUDA_SUCCESS;
+    return fake.batches % 4 == 1 ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Registered memory whose address is another one at the device, which a batch does not translate. */
+static bool
+is_untranslated(const void *memory, size_t bytes)
+{
+    const struct fake_block *block = fake_block_of(memory, bytes);
+    return (fake.strict & FAKE_STRICT_REGISTERED) && block && block->kind == FAKE_REGISTERED;
+}
+
 static fake_result
 queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferryi_cu_pointer *sources,
             const size_t *bytes, size_t count, const struct ferryi_cu_copy_attributes *attributes,
@@ -280,6 +309,8 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferry
     if (queue == context->legacy || count == 0 || attribute_count != 1 || indices[0] != 0 ||
         attributes->source_access_order != FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if ((result = refusal()) != FERRYI_CUDA_SUCCESS)
+        return result;
     struct batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->copies[0]));
     bool wait = false;
     if (!batch)
@@ -291,7 +322,7 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferry
         bool host_source = is_host(copy->source, copy->row_bytes), host_target = is_host(copy->target, copy->row_bytes);
         if (bytes[batch->count] == 0)
             result = FERRYI_CUDA_ERROR_INVALID_VALUE;
-        else if (host_source && host_target)
+        else if ((host_source && host_target) || is_untranslated(copy->source, copy->row_bytes) || is_untranslated(copy->target, copy->row_bytes))
             copy->fault = true;
         else
             result = check_sides(context, copy, host_source, host_target);

@@ -100,7 +100,7 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int shared_bytes;
+    int static_bytes, shared_bytes; /* shared memory: of each block, and what a launch may add */
 };
 
 struct CUctx_st {
@@ -116,12 +116,22 @@ struct CUctx_st {
 
 enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED, FAKE_MAPPED };
 
+enum fake_rule {
+    FAKE_STRICT_MANAGED = 1 << 0,
+    FAKE_STRICT_REGISTERED = 1 << 1,
+    FAKE_STRICT_ALIGN = 1 << 2,
+    FAKE_STRICT_SIZE = 1 << 3,
+    FAKE_STRICT_BATCH = 1 << 4,
+};
+
 struct fake_block {
     struct fake_block *next;
     enum fake_kind kind;
     fake_context *context;
     char *memory;
     size_t bytes;
+    char *view;  /* where the device sees managed memory that the host may be kept out of; else NULL */
+    void *whole; /* what was allocated, where `memory` is not its beginning; else NULL */
 };
 
 extern pthread_mutex_t fake_lock;
@@ -136,6 +146,9 @@ extern struct fake_state {
     uint64_t pageable_copies;
     int last_location;
     unsigned last_access;
+    unsigned strict;  /* of fake_rule */
+    unsigned kernels; /* queued and not done, of all contexts */
+    unsigned batches; /* asked for under FAKE_STRICT_BATCH */
 } fake;
 
 enum {
@@ -185,6 +198,11 @@ void fake_modules_end(fake_context *context);
 
 /* fakecuda_memory.c: the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
+/* The address at which the device reaches what it knows as `memory`. */
+void *fake_view(const void *memory);
+/* A kernel was queued, or is done. */
+void fake_kernel_begins(void);
+void fake_kernel_ends(void);
 static inline bool
 fake_is_of_device(const struct fake_block *block)
 {

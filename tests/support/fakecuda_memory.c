@@ -3,9 +3,11 @@
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct fake_block *blocks;
+static int views; /* blocks that have one */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)
@@ -21,26 +23,124 @@ fake_block_of(const void *memory, size_t bytes)
 }
 
 static bool
-add_block(fake_context *context, enum fake_kind kind, void *memory, size_t bytes)
+add_block(const struct fake_block *plan)
 {
     struct fake_block *block = calloc(1, sizeof(*block));
     if (!block)
         return false;
-    *block = (struct fake_block){.next = blocks, .kind = kind, .context = context, .memory = memory, .bytes = bytes};
+    *block = *plan;
+    block->next = blocks;
     blocks = block;
-    if (kind == FAKE_DEVICE)
-        context->used_bytes += bytes;
-    if (kind == FAKE_REGISTERED)
+    if (block->kind == FAKE_DEVICE)
+        block->context->used_bytes += block->bytes;
+    if (block->kind == FAKE_REGISTERED)
         fake.live.registrations++;
-    else if (kind != FAKE_MAPPED)
+    else if (block->kind != FAKE_MAPPED)
         fake.live.allocations++;
     return true;
 }
+
+/* -- managed memory that the host is kept out of while kernels run -- */
+
+static size_t
+whole_pages(size_t bytes)
+{
+    return (bytes + 4095) & ~(size_t)4095;
+}
+
+static void
+close_managed(bool closed)
+{
+    for (struct fake_block *block = views ? blocks : NULL; block; block = block->next)
+        if (block->view)
+            mprotect(block->memory, whole_pages(block->bytes), closed ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+void
+fake_kernel_begins(void)
+{
+    if (fake.kernels++ == 0)
+        close_managed(true);
+}
+
+void
+fake_kernel_ends(void)
+{
+    if (--fake.kernels == 0)
+        close_managed(false);
+}
+
+void *
+fake_view(const void *memory)
+{
+    struct fake_block *block = fake_block_of(memory, 0);
+    return block && block->view ? block->view + ((const char *)memory - block->memory) : (void *)(uintptr_t)memory;
+}
+
+/* The same pages twice: for the host, and for the device. */
+static bool
+map_twice(size_t bytes, void **out_memory, char **out_view)
+{
+    int file = memfd_create("fakecuda", MFD_CLOEXEC);
+    if (file < 0)
+        return false;
+    bytes = whole_pages(bytes);
+    void *memory = MAP_FAILED, *view = MAP_FAILED;
+    if (ftruncate(file, (off_t)bytes) == 0) {
+        view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        memory = mmap(NULL, bytes, fake.kernels ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    }
+    close(file);
+    if (memory != MAP_FAILED && view != MAP_FAILED) {
+        *out_memory = memory;
+        *out_view = view;
+        views++;
+        return true;
+    }
+    if (view != MAP_FAILED)
+        munmap(view, bytes);
+    if (memory != MAP_FAILED)
+        munmap(memory, bytes);
+    return false;
+}
+
+/* -- allocation -- */
 
 static size_t
 physical_bytes(void)
 {
     return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool
+find_memory(struct fake_block *block)
+{
+    void *memory = NULL;
+    bool odd = block->kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_ALIGN);
+    if (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED)) {
+        if (!map_twice(block->bytes, &memory, &block->view))
+            return false;
+    } else if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512, block->bytes + (odd ? 256 : 0)) != 0) {
+        return false;
+    }
+    block->memory = memory;
+    if (odd) {
+        block->whole = memory;
+        block->memory += 256;
+    }
+    return true;
+}
+
+static void
+free_memory(const struct fake_block *block)
+{
+    if (block->view) {
+        munmap(block->memory, whole_pages(block->bytes));
+        munmap(block->view, whole_pages(block->bytes));
+        views--;
+    } else if (block->kind != FAKE_REGISTERED && block->kind != FAKE_MAPPED) {
+        free(block->whole ? block->whole : block->memory);
+    }
 }
 
 static fake_result
@@ -50,17 +150,17 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     size_t most = kind == FAKE_DEVICE ? fake.memory_bytes - context->used_bytes : physical_bytes();
     if (bytes > most)
+        return kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_SIZE) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+    struct fake_block block = {.kind = kind, .context = context, .bytes = bytes};
+    if (!find_memory(&block))
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
-    void *memory = NULL;
-    if (posix_memalign(&memory, kind == FAKE_PINNED ? 4096 : 512, bytes) != 0)
-        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
-    if (!add_block(context, kind, memory, bytes)) {
-        free(memory);
+    if (!add_block(&block)) {
+        free_memory(&block);
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     }
     /* New memory never happens to be zero. */
-    memset(memory, 0xcd, bytes);
-    *out = memory;
+    memset(block.view ? block.view : block.memory, 0xcd, bytes);
+    *out = block.memory;
     return FERRYI_CUDA_SUCCESS;
 }
 
@@ -73,8 +173,7 @@ remove_block(struct fake_block *block)
     *link = block->next;
     if (block->kind == FAKE_DEVICE)
         block->context->used_bytes -= block->bytes;
-    if (block->kind != FAKE_REGISTERED && block->kind != FAKE_MAPPED)
-        free(block->memory);
+    free_memory(block);
     free(block);
 }
 
@@ -172,8 +271,8 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    return fake_end(add_block(context, FAKE_REGISTERED, memory, bytes) ? FERRYI_CUDA_SUCCESS
-                                                                       : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    struct fake_block block = {.kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
+    return fake_end(add_block(&block) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 ferryi_cu_result
@@ -192,7 +291,7 @@ cuMemHostUnregister(void *memory)
 bool
 fake_mapping_begin(fake_context *context, char *memory, size_t bytes)
 {
-    return add_block(context, FAKE_MAPPED, memory, bytes);
+    return add_block(&(struct fake_block){.kind = FAKE_MAPPED, .context = context, .memory = memory, .bytes = bytes});
 }
 
 void

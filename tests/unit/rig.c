@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static ferryi_mutex rig_mutex = PTHREAD_MUTEX_INITIALIZER;
+static ferryi_mutex rig_mutex = FERRYI_MUTEX_INITIALIZER;
 static struct rig_allocation *allocations;
 
 static rig *

@@ -250,11 +250,11 @@ check_value(const char *table, enum ferryi_number from, enum ferryi_number to, b
 
 static void
 check_results(const char *table, enum ferryi_number from, enum ferryi_number to, bool toward_zero,
-              const unsigned char *results)
+              const unsigned char *values, const unsigned char *results, size_t count)
 {
     enum ferryi_number part = numbers[from].part, to_part = numbers[to].part;
-    for (size_t i = 0; i < VALUES; i++) {
-        const unsigned char *in = source + i * numbers[from].bytes, *result = results + i * numbers[to].bytes;
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *in = values + i * numbers[from].bytes, *result = results + i * numbers[to].bytes;
         if (numbers[to].shape != COMPLEX) {
             check_value(table, from, to, toward_zero, decode(from, in), result);
         } else if (numbers[from].shape == COMPLEX) {
@@ -311,7 +311,7 @@ check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bo
     }
     for (size_t which = 0; which < set_count; which++)
         if (differ || (compared && which == 0))
-            check_results(sets[which].name, from, to, toward_zero, target[which]);
+            check_results(sets[which].name, from, to, toward_zero, source, target[which], VALUES);
 }
 
 /* Complex numbers become complex ones only; from the others, every pair is there. */
@@ -415,6 +415,37 @@ test_counts(void **state)
     }
 }
 
+/*
+ * Every short count by both policies against the oracle: which elements a loop leaves for after its vectors depends on the
+ * count alone. Each count reads other values.
+ */
+static void
+check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
+{
+    const struct ferryi_convert_kernel *kernel = &(*sets[which].table)[from][to];
+    for (size_t count = 0; count <= 67; count++) {
+        const unsigned char *values = source + count * 953 * numbers[from].bytes;
+        kernel->nearest(target[0], values, count);
+        check_results(sets[which].name, from, to, false, values, target[0], count);
+        kernel->toward_zero(target[0], values, count);
+        check_results(sets[which].name, from, to, true, values, target[0], count);
+    }
+}
+
+static void
+test_short_counts(void **state)
+{
+    (void)state;
+    if (!long_doubles_are_long())
+        skip();
+    for (enum ferryi_number from = 0; from < ferryi_number_count; from++) {
+        fill(from);
+        for (enum ferryi_number to = 0; to < ferryi_number_count; to++)
+            for (size_t which = 0; which < set_count && is_pair(from, to); which++)
+                check_short_counts(which, from, to);
+    }
+}
+
 /* The first element that does not fit is named, wherever it lies and whatever follows it. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
@@ -497,6 +528,7 @@ main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_short_counts),
         cmocka_unit_test(test_first_unfit),
         cmocka_unit_test(test_large),
     };

@@ -139,12 +139,11 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1);
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0);
     device = open_build(NEW, 0);
-    assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), FERRY_CAN_MANAGE);
-    OK(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory));
+    assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), 0);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory), FERRY_ERROR_UNSUPPORTED);
     assert_int_equal(device->ops->prefetch(device, memory, 64, device, (void *)2), FERRY_ERROR_UNSUPPORTED);
     assert_says("prefetch 64 bytes on cuda:0");
     assert_int_equal(device->ops->advise(device, memory, 64, FERRY_ADVISE_READ_MOSTLY, NULL), FERRY_ERROR_UNSUPPORTED);
-    OK(device->ops->memory_free(device, FERRY_MEMORY_MANAGED, memory));
     close_device(device);
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <ferry/stream.h>
 
 #include "src/base/base.h"
+#include "src/base/sanitizer.h"
 #include "src/context.h"
 #include "src/device/cuda_abi.h"
 #include "tests/support/fakecuda.h"
@@ -406,6 +408,10 @@ test_wrong_arguments_move_nothing(void **state)
         refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
         refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_struct_value(&two, 4, 4)}, 2);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), ferry_element_value(&float_element, NULL)}, 2);
+        ferry_element namesake = int_element;
+        namesake.name = float_element.name;
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "and the parameter of float of other content",
+               (ferry_argument[]){whole(a), ferry_element_value(&namesake, &two)}, 2);
         refuse(scale, FERRY_ERROR_OUT_OF_RANGE, "argument 0",
                (ferry_argument[]){ferry_buffer_argument(a, &float_element, 1, COUNT), value}, 2);
         refuse(scale, FERRY_ERROR_WRONG_CONTEXT, "argument 0", (ferry_argument[]){whole(stranger), value}, 2);
@@ -730,6 +736,132 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
+/* Between the failing kernel and its reader something wrote the input anew: there is no failure, whatever is written after. */
+static void
+test_an_input_written_anew_is_not_lost(void **state)
+{
+    (void)state;
+    const char *const late[] = {"emulated", "lazy"};
+    for (int d = 0; d < 2; d++) {
+        atomic_bool gate = false;
+        ferry_context *context = open_context(late[d]);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
+        ferry_kernel *add = make_add(context);
+        ferry_argument whole_a = whole(a), sum[] = {whole(a), whole(a), whole(c)}, update[] = {whole(a), whole(b), whole(a)};
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), update, 3));
+        write_in_a_scope(context, a, 0, COUNT / 2, 0x40400000u);
+        atomic_store(&gate, true);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_all(c, 0, COUNT, 2);
+        assert_all(a, 0, COUNT / 2, 3);
+        assert_all(a, COUNT - 1, 1, 1 + values[COUNT - 1]);
+        ferry_kernel_destroy(&solve);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&c);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* -- long queues ----------------------------------------------------------------------------------- */
+
+static size_t
+heap_bytes(void)
+{
+    struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+}
+
+/* More launches of a kernel that updates the array. Returns how much memory each takes while it waits. */
+static size_t
+queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
+{
+    float one = 1;
+    ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &one)};
+    size_t before = heap_bytes();
+    for (size_t i = 0; i < count; i++)
+        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2));
+    return (heap_bytes() - before) / count;
+}
+
+static ferry_status
+succeeding_late(const ferry_call *call, void *user)
+{
+    const atomic_bool *gate = user;
+    while (!atomic_load(gate))
+        ferryi_sleep_ns(100000);
+    return scale_body(call, NULL);
+}
+
+/* A launch takes as much memory behind 20000 others as behind none, and gives it back, also when the first one fails. */
+static void
+test_a_queued_launch_takes_constant_memory(void **state)
+{
+    (void)state;
+    const char *const late[] = {"emulated", "lazy"};
+    for (int test = 0; test < 4; test++) {
+        atomic_bool gate = false;
+        bool fails = test % 2;
+        ferry_context *context = open_context(late[test / 2]);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        ferry_kernel *first = make_kernel(context, "first", fails ? failing_late : succeeding_late, &gate, scale_parameters, 2);
+        ferry_kernel *scale = make_scale(context, NULL);
+        (void)queue_updates(first, a, 1);
+        size_t few = queue_updates(scale, a, 5000), many = queue_updates(scale, a, 15000);
+        print_message("# %s: %zu bytes for each of 5000 launches, %zu for each of the next 15000\n", late[test / 2], few, many);
+#if !FERRYI_SANITIZED_MALLOC
+        assert_in_range(few, 1, 600);
+        assert_in_range(many, 1, 600);
+#endif
+        atomic_store(&gate, true);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), fails ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
+        if (fails)
+            assert_lost(a, 0, COUNT);
+        else
+            assert_holds(a, as_is);
+        ferry_kernel_destroy(&first);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* A failure that passes through many kernels names the first and the next one only. */
+static void
+test_a_failure_passed_on_keeps_its_message(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE(device) {
+        if (strcmp(device, "lazy") != 0)
+            continue;
+        ferry_context *context = open_context(device);
+        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
+        static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+        ferry_kernel *solve = make_failing(context, parameters), *scale = make_scale(context, NULL), *add = make_add(context);
+        float one = 1;
+        ferry_argument whole_a = whole(a), scaled[] = {whole(a), ferry_element_value(&float_element, &one)};
+        ferry_argument sum[] = {whole(a), whole(b), whole(b)};
+        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        for (int i = 0; i < 50; i++)
+            OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
+        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), sum, 3));
+        assert_lost(b, 0, COUNT);
+        assert_says("kernel \"scale\": its input was lost: run the host body of kernel \"solve\": the matrix is singular");
+        assert_null(strstr(ferry_last_error(), "\"add\""));
+        ferry_kernel_destroy(&solve);
+        ferry_kernel_destroy(&scale);
+        ferry_kernel_destroy(&add);
+        ferry_buffer_destroy(&a);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&context);
+    }
+}
+
 struct launcher {
     ferry_context *context;
     ferry_kernel *kernel;
@@ -882,7 +1014,8 @@ scale_code(void **parameters, const unsigned grid[3], const unsigned block[3])
         a[i] *= value;
 }
 
-static const char scale_image[] = ".version 8.0\n.target sm_80\n.visible .entry scale(.param .u64 a, .param .f32 v) { ret; }\n";
+static const char scale_image[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry scale(.param .u64 a, .param .f32 v) { ret; }\n";
 static const char scale_source[] = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
 
 static ferry_context *
@@ -1033,6 +1166,9 @@ main(void)
         cmocka_unit_test(test_failures_travel_with_the_data),
         cmocka_unit_test(test_a_late_failure_loses_nothing_newer),
         cmocka_unit_test(test_an_input_is_lost_for_those_who_read_it_in_time),
+        cmocka_unit_test(test_an_input_written_anew_is_not_lost),
+        cmocka_unit_test(test_a_queued_launch_takes_constant_memory),
+        cmocka_unit_test(test_a_failure_passed_on_keeps_its_message),
         cmocka_unit_test(test_threads_launch_one_kernel),
         cmocka_unit_test(test_everything_may_go_before_the_body_runs),
         cmocka_unit_test(test_a_kernel_outlives_its_context),

@@ -100,6 +100,35 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     fixture_close(&fixture);
 }
 
+/* Gives a block back, and says that it could not help. */
+static bool
+give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
+{
+    struct program *program = user;
+    (void)pool, (void)needed_bytes;
+    give(program->held[0]);
+    (void)statistics(program->fixture); /* which takes it from where the thread keeps it */
+    return false;
+}
+
+/* The message's figures are those after the last try: it says so where they would have been enough. */
+static void
+test_a_block_that_came_back_too_late_is_explained(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct program program = {.fixture = &fixture};
+    ferry_block *none = NULL;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
+    program.held[0] = take(&fixture, 12 * MIB);
+    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "largest free 0 bytes: "));
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, give_too_late, &program), FERRY_OK);
+    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "largest free 12582912 bytes by now, which came back too late or is still used by queued work: "));
+    fixture_close(&fixture);
+}
+
 /* -- holders ----------------------------------------------------------------------------------------- */
 
 /* What may be given up: some blocks are clean, some dirty. */
@@ -399,6 +428,7 @@ main(void)
         cmocka_unit_test(test_a_shortage_that_nothing_helps_is_counted),
         cmocka_unit_test(test_the_program_makes_room_until_it_is_enough),
         cmocka_unit_test(test_a_program_that_cannot_help_gets_the_error),
+        cmocka_unit_test(test_a_block_that_came_back_too_late_is_explained),
         cmocka_unit_test(test_clean_holders_go_first),
         cmocka_unit_test(test_dirty_holders_go_last),
         cmocka_unit_test(test_the_program_is_asked_after_the_holders),

@@ -163,12 +163,12 @@ do_resize(struct history *h)
 
 /* The source that the plan for one byte names; test_coherence.c checks that it is the preferred one. */
 static bool
-oracle_move(const struct history *h, size_t b, int place, ferryi_places reachable, int *out_source)
+oracle_move(const struct history *h, size_t b, int place, ferryi_places same, ferryi_places reachable, int *out_source)
 {
     struct ferryi_segment segment = {b, b + 1, h->sets[b]};
     struct ferryi_move move = {0};
     bool lost;
-    bool needed = ferryi_coherence_plan(&segment, 1, place, b, b + 1, reachable, &move, &lost) == 1;
+    bool needed = ferryi_coherence_plan(&segment, 1, place, b, b + 1, same, reachable, &move, &lost) == 1;
     *out_source = move.source;
     return needed;
 }
@@ -182,19 +182,20 @@ do_plan(struct history *h)
     size_t room = 1 + random_below(4);
     int place = (int)random_below((size_t)h->places);
     ferryi_places reachable = (ferryi_places)random_below((size_t)1 << h->places);
+    ferryi_places same = random_below(2) ? (ferryi_places)random_below((size_t)1 << h->places) | FERRYI_PLACE_BIT(place) : 0;
 
     if (h->map.bytes > 0)
         random_range(h, &begin, &end);
     for (size_t at = begin; at < end;) {
         size_t next = SIZE_MAX;
         bool lost, oracle_lost = false;
-        size_t count = ferryi_valid_map_plan(&h->map, place, at, end, reachable, moves, room, &next, &lost);
+        size_t count = ferryi_valid_map_plan(&h->map, place, at, end, same, reachable, moves, room, &next, &lost);
         must(h, next > at && next <= end && count <= room, "plan gets on");
         must(h, next == end || count == room, "plan stops only for lack of room");
         size_t k = 0;
         for (size_t b = at; b < next; b++) {
             int source;
-            bool needed = oracle_move(h, b, place, reachable, &source);
+            bool needed = oracle_move(h, b, place, same, reachable, &source);
             while (k < count && moves[k].end <= b)
                 k++;
             must(h, needed == (k < count && moves[k].begin <= b), "plan moves what is lacking");
@@ -386,7 +387,7 @@ test_changes_of_the_whole_need_no_promise(void **state)
     ferryi_valid_map_init(&map, 4096, 0);
     for (int place = 0; place < FERRYI_PLACES_MAX; place++)
         ferryi_valid_map_commit_whole(&map, place, FERRYI_CHANGE_READ);
-    assert_int_equal(map.whole, FERRYI_LOST - 1);
+    assert_int_equal(map.whole, FERRYI_ZEROS | FERRYI_EVERY_PLACE);
     assert_int_equal(map.room->spare_count, 0);
     assert_int_equal(map.room->chunk_capacity, 0);
 
@@ -539,7 +540,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     assert_int_equal(map.room->segment_count, 1);
     ferryi_valid_map_commit_whole(&map, 1, FERRYI_CHANGE_WRITE);
     assert_true(ferryi_valid_map_holds(&map, 5, 0, 0));
-    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 0, 0, NULL, 0, &next, &lost), 0);
+    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 0, 0, 0, NULL, 0, &next, &lost), 0);
     assert_int_equal(next, 0);
     assert_false(lost);
 
@@ -594,11 +595,11 @@ test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
         promise_and_commit(&map, 1, FERRYI_CHANGE_READ, 4 * i, 4 * i + 2);
     assert_true(map.room->chunk_count > 2);
 
-    assert_int_equal(ferryi_valid_map_plan(&map, 2, 1, 999, 0, &move, 1, &next, &lost), 1);
+    assert_int_equal(ferryi_valid_map_plan(&map, 2, 1, 999, 0, 0, &move, 1, &next, &lost), 1);
     assert_int_equal(next, 999);
     assert_int_equal(move.begin, 1);
     assert_int_equal(move.end, 999);
-    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 8, 0, &move, 1, &next, &lost), 1);
+    assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 8, 0, 0, &move, 1, &next, &lost), 1);
     assert_int_equal(next, 6);
     assert_int_equal(move.begin, 2);
     assert_int_equal(move.end, 4);
@@ -663,6 +664,8 @@ test_the_check_notices_each_broken_rule(void **state)
     BREAK(segments[3].end, segments[3].begin);
     BREAK(segments[3].places, segments[2].places);
     BREAK(segments[3].places, FERRYI_LOST | 1);
+    BREAK(segments[3].places, FERRYI_ZEROS);
+    BREAK(segments[3].places, 2 * FERRYI_ZEROS);
     size_t first = room->chunks[0]->count, second = room->chunks[1]->count;
     room->chunks[0]->count = room->chunks[1]->count = FERRYI_CHUNK_HALF / 2;
     assert_false(ferryi_valid_map_check(&map));

@@ -4,12 +4,15 @@
 
 #include <string.h>
 
+#include <ferry/kind.h>
+
 #if FERRY_GEN_ABI != 1
 #error "The source of ferry/float.h was generated for another ferry release; regenerate it."
 #endif
 
 FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes");
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
+FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
 static const ferry_element ferry_float_description = {
     /* name      */ "float",

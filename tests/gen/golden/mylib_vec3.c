@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include <ferry/kind.h>
+
 #if FERRY_GEN_ABI != 1
 #error "The source of mylib/vec3_buffer.h was generated for another ferry release; regenerate it."
 #endif
@@ -13,12 +15,16 @@ FERRY_STATIC_ASSERT(sizeof(struct mylib_vec3) == 32, "vec3.json: struct mylib_ve
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(struct mylib_vec3) == 8, "vec3.json: struct mylib_vec3 is not aligned to 8");
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, x) == 0, "vec3.json: x is not at offset 0");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->x) == 4, "vec3.json: x does not have 4 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, x, FERRY_KIND_FLOAT), "vec3.json: x is not of kind float");
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, v) == 4, "vec3.json: v is not at offset 4");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->v) == 8, "vec3.json: v does not have 8 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, v, FERRY_KIND_FLOAT), "vec3.json: v is not of kind float");
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.tag) == 16, "vec3.json: label.tag is not at offset 16");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.tag) == 1, "vec3.json: label.tag does not have 1 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.tag, FERRY_KIND_UINT), "vec3.json: label.tag is not of kind uint");
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json: label.weight is not at offset 24");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
 static const ferry_field mylib_vec3_fields[] = {
     {"x", FERRY_KIND_FLOAT, 32, 0, 1},
@@ -28,7 +34,7 @@ static const ferry_field mylib_vec3_fields[] = {
 };
 
 static const ferry_element mylib_vec3_description = {
-    /* name      */ "vec3",
+    /* name      */ "mylib_vec3",
     /* c_type    */ "struct mylib_vec3",
     /* identity  */ UINT64_C(0x67b33ea1fce471e8),
     /* bytes     */ 32,

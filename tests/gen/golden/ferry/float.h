@@ -397,7 +397,8 @@ FERRY_API bool
 ferry_float_is_pinned(ferry_float_buffer buffer);
 
 /**
- * Start bringing the handle's range to a place; later work on `stream` (NULL: the place's default one) is ordered after it.
+ * Starts bringing the handle's range to a place, by work on `stream` (NULL: the place's default one). Scopes and launches wait for the
+ * bytes; what the program queues on `stream` by itself does not. Without memory it brings nothing.
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
  */
 FERRY_API FERRY_NODISCARD ferry_status

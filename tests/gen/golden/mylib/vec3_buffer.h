@@ -401,7 +401,8 @@ MYLIB_API bool
 mylib_vec3_is_pinned(mylib_vec3_buffer buffer);
 
 /**
- * Start bringing the handle's range to a place; later work on `stream` (NULL: the place's default one) is ordered after it.
+ * Starts bringing the handle's range to a place, by work on `stream` (NULL: the place's default one). Scopes and launches wait for the
+ * bytes; what the program queues on `stream` by itself does not. Without memory it brings nothing.
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
  */
 MYLIB_API FERRY_NODISCARD ferry_status

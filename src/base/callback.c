@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/callback.h"
+
+_Thread_local struct ferryi_callback_thread ferryi_callback_thread;
+
+void
+ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind, const char *name)
+{
+    const struct ferryi_callback *outer = ferryi_callback_thread.innermost;
+    *callback = (struct ferryi_callback){.kind = kind, .name = name, .outer = outer};
+    if (outer && outer->kind > kind) {
+        callback->kind = outer->kind;
+        callback->name = outer->name;
+    }
+    ferryi_callback_thread.innermost = callback;
+}
+
+void
+ferryi_callback_leave(const struct ferryi_callback *callback)
+{
+    ferryi_callback_thread.innermost = callback->outer;
+}
+
+ferry_status
+ferryi_callback_refuse(const char *what)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the callback %s may not do this, see <ferry/status.h>", what,
+                       ferryi_callback_thread.innermost->name);
+}
+
+ferry_status
+ferryi_callback_refuse_wait(const char *what)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: another call is using it, and the callback %s may not wait for that", what,
+                       ferryi_callback_thread.innermost->name);
+}
+
+bool
+ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind, const char *what)
+{
+    if (ferryi_callback_kind() < kind)
+        return false;
+    (void)ferryi_callback_refuse(what);
+    ferryi_log(log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+    return true;
+}
+
+bool
+ferryi_callback_lends(const void *handle)
+{
+    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback; callback = callback->outer)
+        if (callback->lent == handle)
+            return true;
+    return false;
+}

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Puts known defects back, one by one, and prints which test finds each and how fast.
+
+usage: putback.py [--tree FOLDER] [--seconds N] [--seed N] [--list] [NAME...]
+
+Works in a copy of the tracked files, FOLDER (default build/putback), which is built once and then again with each defect. Each
+edit is a text of the source and what replaces it; an edit whose text is not found exactly once is reported, and counts as not
+found. The random histories play every kind of devices in turn, for N seconds (default 60) at most. Then the named tests run.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEVICES = ["emulated", "lazy:2", "host", "host,emulated", "fault:2 lazy", "lazy,host,lazy", "emulated:3", "cuda lazy", "fault", "lazy", "cuda"]
+ROUND = 12  # histories of a device before the next one
+HISTORIES = "tests/histories/histories"
+SETUP = ["-Dgenerator_python=/usr/bin/python3", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled"]
+
+
+@dataclasses.dataclass
+class Defect:
+    name: str
+    edits: list  # (file, text, replacement)
+    tests: list = dataclasses.field(default_factory=list)  # programs below the build folder, with arguments
+
+
+DEFECTS = [
+    Defect("resize_undersized_copy", [
+        ("src/buffer/store_copy.c", "fresh->pointer && fresh->block->requested >= store->map.bytes", "fresh->pointer")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("resize_changes_length_later", [
+        ("src/buffer/resize.c", "    ferryi_valid_map_resize(&store->map, bytes);\n    atomic_store",
+         "    ferryi_store_unlock(store);\n    ferryi_store_lock(store);\n    ferryi_valid_map_resize(&store->map, bytes);\n    atomic_store")]),
+    Defect("resize_beside_pin_or_view", [
+        ("src/buffer/resize.c", "const char *why = status == FERRY_OK ? why_not(store) : NULL;", "const char *why = NULL;")]),
+    Defect("view_past_end", [
+        ("src/buffer/store.c", "bool fits = end <= store->map.bytes;", "bool fits = end <= SIZE_MAX;")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("rest_and_resize", [
+        ("src/buffer/buffer.h", "    size_t elements = count == FERRY_REST ? all - offset : count;",
+         "    size_t again = ferryi_buffer_count(buffer);\n"
+         "    size_t elements = count != FERRY_REST ? count : again > offset ? again - offset : 0;")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("rest_is_out_of_range", [
+        ("src/buffer/buffer.h", "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;",
+         "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST && false;")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("rest_does_not_reach_the_end", [
+        ("src/buffer/scope.c", "return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;",
+         "return range.end <= store->map.bytes || to_end;")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("resize_snapshot_state", [
+        ("src/buffer/info.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);", "size_t end = range.end;")]),
+    Defect("resize_snapshot_move", [
+        ("src/buffer/place.c", "    end = ferryi_min_size(end, store->map.bytes);\n    while (!found", "    while (!found")]),
+    Defect("evict_reads_length_early", [
+        ("src/buffer/place.c", "{.store = store, .whole = true, .place = (uint8_t)place, .reason = \"evict\"}",
+         "{.store = store, .end = store->map.bytes, .place = (uint8_t)place, .reason = \"evict\"}")]),
+    Defect("kernel_failure_resize", [
+        ("src/buffer/store_map.c", "    end = ferryi_min_size(end, store->map.bytes);\n    char *old", "    char *old")],
+        ["tests/buffer/test_buffer_bodies"]),
+    Defect("close_on_merged", [
+        ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),
+    Defect("failed_open_commits", [
+        ("src/buffer/claim.c", "    if (status != FERRY_OK)\n        access->relied = 0;\n    return status;",
+         "    if (status != FERRY_OK)\n        access->relied = 0;\n    ferryi_store_lock(store);\n"
+         "    ferryi_claim_commit_relied(access);\n    ferryi_store_unlock(store);\n    return status;")]),
+    Defect("coherent_source", [
+        ("src/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],
+        ["tests/unit/test_coherence"]),
+    Defect("evict_under_write", [
+        ("src/buffer/claim.c", "bool needed = ferryi_claim_writes(claim->access) &&", "bool needed = false && ferryi_claim_writes(claim->access) &&")]),
+    Defect("read_only_wrap_written", [
+        ("src/buffer/place.c", "if (is_read_only_at(buffer->store, place))", "if (false && is_read_only_at(buffer->store, place))")]),
+    Defect("stale_scope_copy", [
+        ("src/buffer/store.c", "store->next_id = context->last_id;", "store->next_id = 0;")],
+        ["tests/buffer/test_buffer_together", "tests/buffer/test_buffer_scopes"]),
+    Defect("abandon_never_written", [
+        ("src/coherence.c", "return places == 0 ? FERRYI_ZEROS | bit : places | bit;", "return places | bit;")],
+        ["tests/unit/test_coherence"]),
+    Defect("callbacks_wait", [
+        ("src/base/callback.h", "return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;", "return true;"),
+        ("src/base/callback.h", "__builtin_expect(ferryi_callback_kind() >= FERRYI_CALLBACK_ASK, 0)",
+         "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")]),
+    Defect("on_release_ends_context", [
+        ("src/context.c", "if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, \"destroy a context\"))", "if (false)")]),
+    Defect("async_waits_for_itself", [
+        ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();",
+         "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_worker_is_here();")],
+        ["tests/buffer/test_buffer_evict"]),
+    Defect("queued_launches_stay", [
+        ("src/buffer/bodies.c", "    while (bodies->count > 0 && (!entry_at(bodies, 0)->pending", "    while (false && (!entry_at(bodies, 0)->pending")],
+        ["tests/unit/test_launch"]),
+    Defect("wrap_alignment_waste", [
+        ("src/buffer/buffer.c", "lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN",
+         "lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN")]),
+    Defect("prefetch_logs_an_error", [
+        ("src/buffer/async.c", "{.run = run_prefetch, .is_hint = true}", "{.run = run_prefetch, .is_hint = false}")],
+        ["tests/buffer/test_buffer_async"]),
+    Defect("complex_truncate_tail", [
+        ("src/convert/kernels.c", "    LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)\n",
+         "    PAIR_ROUNDED(from, to, working)\n")],
+        ["tests/unit/test_convert"]),
+]
+
+
+def run(command, seconds=None, cwd=None):
+    """(exit status, seconds, output); None where it ran out of time."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+        return done.returncode, time.monotonic() - began, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as late:
+        return None, time.monotonic() - began, (late.stdout or b"").decode(errors="replace")
+
+
+def copy_tree(tree):
+    """Files that are as they were keep their time, so that the next build is short."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in filter(None, names):
+        source, target = ROOT / name, tree / name
+        if source.is_file() and (not target.exists() or target.read_bytes() != source.read_bytes()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+
+
+def build(tree, targets):
+    status, _, output = run(["ninja", "-C", "build", "-j2", *targets], cwd=tree)
+    return "" if status == 0 else output[-2000:]
+
+
+def play_histories(tree, seconds, seed):
+    """How long until a history fails, and which; None when none does."""
+    began = time.monotonic()
+    first = seed
+    while True:
+        for device in DEVICES:
+            left = seconds - (time.monotonic() - began)
+            if left <= 0:
+                return None, time.monotonic() - began
+            status, _, output = run([tree / "build" / HISTORIES, "--device", device, "--seed-range", f"{first}:{first + ROUND}", "--seconds", "10",
+                                     "--shrink", "no", "--print", tree / "found.c"], left + 30)
+            if status != 0:
+                found = re.search(r"--seed (\d+)", output)
+                reason = re.findall(r"player \d+, step \d+, (\w+):|scenes\w*\.c:(\d+)|signal (\d+)", output)
+                word = next((" ".join(filter(None, groups)) for groups in reason), "no answer")
+                return f"seed {found.group(1) if found else first} on {device} ({word})", time.monotonic() - began
+        first += ROUND
+
+
+def edit(tree, defect):
+    """What is wrong with the edits, or nothing; then they are made."""
+    for path, text, _ in defect.edits:
+        if (tree / path).read_text(encoding="utf-8").count(text) != 1:
+            return f"{path}: the text of the edit is not there exactly once"
+    for path, text, replacement in defect.edits:
+        source = (tree / path).read_text(encoding="utf-8")
+        (tree / path).write_text(source.replace(text, replacement), encoding="utf-8")
+    return ""
+
+
+def try_defect(tree, defect, options, targets):
+    problem = edit(tree, defect) or build(tree, targets)
+    if problem:
+        return [f"not tried: {problem}"], False
+    rows = []
+    found, seconds = play_histories(tree, options.seconds, options.seed)
+    rows.append(f"histories, {found}, {seconds:.1f} s" if found else f"histories: not in {seconds:.0f} s")
+    for test in defect.tests:
+        status, took, _ = run([tree / "build" / test.split()[0], *test.split()[1:]], 300)
+        rows.append(f"{test}: {'not' if status == 0 else 'found'}, {took:.1f} s")
+    return rows, any("not" not in row for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tree", type=pathlib.Path, default=ROOT / "build/putback")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    chosen = [defect for defect in DEFECTS if not options.names or defect.name in options.names]
+    if options.list:
+        print("\n".join(defect.name for defect in chosen))
+        return 0
+    tree = options.tree.resolve()
+    targets = sorted({HISTORIES, "tests/support/libinterleave.so", "tests/support/libfakecuda.so",
+                      *(test.split()[0] for defect in chosen for test in defect.tests)})
+    copy_tree(tree)
+    if not (tree / "build/build.ninja").exists():
+        subprocess.run(["meson", "setup", "build", *SETUP], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    problem = build(tree, targets)
+    if problem:
+        print(problem)
+        return 2
+    missed = 0
+    for defect in chosen:
+        rows, found = try_defect(tree, defect, options, targets)
+        missed += not found
+        print(f"| {defect.name} | {'found' if found else 'MISSED'} | {'; '.join(rows)} |", flush=True)
+        copy_tree(tree)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,962 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * "Callbacks" of <ferry/status.h>: every public function is called from every callback, on the buffer that the call outside works on and on
+ * another one. Each call ends as its class says. Nothing waits, crashes or leaks, and the call outside goes on.
+ */
+#include "tests/buffer/files.h"
+#include "tests/buffer/support.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "src/base/sanitizer.h"
+#include "tests/support/fault.h"
+#include "tests/support/lazy.h"
+
+#define COUNT 4096
+#define BYTES (COUNT * sizeof(int))
+#define POOL_BYTES ((size_t)4 << 20)
+
+/* How strict a callback is. */
+enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
+
+/* What a function does, and so what becomes of it. */
+enum class {
+    ASKS,    /* works in every callback */
+    HITS,    /* works where nothing must be waited for; refused or not elsewhere */
+    WORKS,   /* refused in callbacks that only ask */
+    WAITS,   /* as WORKS; may also be refused where nothing may wait for another call */
+    ENDS,    /* returns nothing: refused as WORKS is, and the handle stays */
+    ENDS_FREELY, /* the same, and refused wherever nothing may wait */
+    NEVER    /* refused in every callback */
+};
+
+struct world {
+    ferry_context *context;
+    int place;                     /* of a device, or 0 */
+    ferry_stream *stream;
+    ferry_buffer *same, *other;    /* the call outside works on `same` */
+    ferry_buffer **target;         /* one of the two */
+    ferry_buffer *wrap, *spare;    /* to be unwrapped; to be destroyed */
+    ferry_buffer *made;            /* by the call */
+    ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
+    ferry_stream *own_stream, *made_stream;
+    ferry_event *event, *job, *made_event;
+    ferry_kernel *kernel, *made_kernel;
+    ferry_batch *batch, *made_batch;
+    ferry_pool *pool, *own_pool, *spare_pool, *made_pool;
+    ferry_block *block, *made_block;
+    ferry_context *made_context;
+    bool registered;
+    const struct callback *callback;
+    const struct entry *entry;
+    bool ran;
+    ferry_status status;
+    char message[512];
+    unsigned errors;
+    char error[512];
+};
+
+struct callback {
+    const char *name, *said;
+    enum level level;
+    bool (*run)(struct world *w); /* makes the library call it; false: this device has none */
+};
+
+struct entry {
+    const char *name;
+    enum class class;
+    ferry_status (*call)(struct world *w);
+};
+
+static struct world *world; /* of the case that runs */
+
+static int memory[COUNT], more[COUNT];
+static char outside[1 << 16];
+
+/* -- the functions --------------------------------------------------------------------------------- */
+
+static ferry_conversion from_float, from_int;
+
+#define B (*w->target)
+#define DO(name, ...) static ferry_status do_##name(struct world *w) { (void)w; __VA_ARGS__ }
+#define RETURN(name, ...) DO(name, return name(__VA_ARGS__);)
+#define USE(name, ...) DO(name, (void)name(__VA_ARGS__); return FERRY_OK;)
+/* The handle that was to be destroyed is still there when the call was refused. */
+#define END(name, handle) DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+
+static bool
+go_on(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total, (void)user;
+    return true;
+}
+
+static const ferry_transfer_options watched = {.chunk_bytes = 1024, .keep_going = go_on};
+
+static ferry_status
+do_nothing(const ferry_call *call, void *user)
+{
+    (void)call, (void)user;
+    return FERRY_OK;
+}
+
+static ferry_status
+simple_alloc(void *user, size_t bytes, void **out)
+{
+    (void)user;
+    *out = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+static ferry_status
+simple_free(void *user, void *freed, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(freed);
+    return FERRY_OK;
+}
+
+static bool
+visit_buffer(const ferry_buffer_info *info, void *user)
+{
+    (void)info, (void)user;
+    return true;
+}
+
+static bool
+visit_block(const ferry_block_info *info, void *user)
+{
+    (void)info, (void)user;
+    return true;
+}
+
+static ferry_status
+do_work(const ferry_file_chunk *chunk, void *user)
+{
+    (void)chunk, (void)user;
+    return FERRY_OK;
+}
+
+static ferry_argument
+whole(struct world *w)
+{
+    return ferry_argument_with(ferry_buffer_argument(B, INT, 0, FERRY_REST), FERRY_UPDATE);
+}
+
+USE(ferry_status_name, FERRY_OK)
+USE(ferry_last_error, )
+USE(ferry_error_index, )
+USE(ferry_version, )
+USE(ferry_state_name, FERRY_STATE_MIXED)
+USE(ferry_element_identity, INT)
+USE(ferry_element_equal, INT, FLOAT)
+USE(ferry_size_element, )
+USE(ferry_context_place_count, w->context)
+USE(ferry_context_stream, w->context, 1)
+USE(ferry_buffer_count, B)
+USE(ferry_buffer_bytes, B)
+USE(ferry_buffer_element, B)
+USE(ferry_buffer_context, B)
+USE(ferry_buffer_state, B)
+USE(ferry_buffer_is_current, B, 0)
+USE(ferry_buffer_is_pinned, B)
+USE(ferry_buffer_argument, B, INT, 0, 1)
+USE(ferry_argument_with, ferry_size_value(1), FERRY_READ)
+USE(ferry_element_value, INT, memory)
+USE(ferry_size_value, 1)
+USE(ferry_struct_value, memory, 8, 4)
+USE(ferry_grid_for, 10, 0)
+USE(ferry_batch_count, w->batch)
+USE(ferry_block_pointer, w->block)
+USE(ferry_block_bytes, w->block)
+USE(ferry_stream_native, w->stream)
+USE(ferry_stream_place, w->stream)
+USE(ferry_conversion_failed, &from_float, 1)
+USE(ferry_call_array, NULL, INT, 0, NULL)
+USE(ferry_call_value, NULL, INT, 0, NULL)
+USE(ferry_call_size, NULL, 0)
+USE(ferry_call_grid, NULL)
+USE(ferry_call_fail, NULL, "")
+DO(ferry_context_place_info, ferry_place_info info; return ferry_context_place_info(w->context, 0, &info);)
+DO(ferry_context_transfer_stats, ferry_transfer_stats stats; return ferry_context_transfer_stats(w->context, &stats);)
+DO(ferry_buffer_info_get, ferry_buffer_info info; return ferry_buffer_info_get(B, &info);)
+DO(ferry_buffer_describe, char text[200]; return ferry_buffer_describe(B, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
+DO(ferry_event_progress, size_t done, total; return ferry_event_progress(w->job, &done, &total);)
+RETURN(ferry_event_cancel, w->job)
+DO(ferry_kernel_cache_path, char path[4096]; ferry_status status = ferry_kernel_cache_path(path, sizeof(path));
+   return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;)
+DO(ferry_conversion_run, int to[4]; float from[4] = {1}; return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
+/* One more owner, who goes again: not the last one. */
+DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare); ferry_buffer_destroy(&again);
+   return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+
+/* -- what changes or waits -- */
+
+DO(ferry_context_create, return ferry_context_create(&(ferry_context_options){.devices = "host"}, &w->made_context);)
+DO(ferry_context_shared, return ferry_context_shared(&w->made_context);)
+DO(ferry_context_memory_info, ferry_memory_info info; return ferry_context_memory_info(w->context, 0, &info);)
+DO(ferry_context_describe, char text[4000]; support_clear_error();
+   return ferry_context_describe(w->context, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
+RETURN(ferry_context_walk, w->context, visit_buffer, NULL)
+DO(ferry_context_find, return ferry_context_find(w->context, "spare", &w->made);)
+DO(ferry_context_pool, ferry_pool *pool; return ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &pool);)
+DO(ferry_context_register_host, ferry_status status = ferry_context_register_host(w->context, outside, sizeof(outside));
+   w->registered = status == FERRY_OK; return status;)
+DO(ferry_context_unregister_host, return ferry_context_unregister_host(w->context, outside);)
+RETURN(ferry_buffer_create, w->context, INT, 10, NULL, &w->made)
+RETURN(ferry_buffer_create_from, w->context, INT, memory, 10, NULL, &w->made)
+RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
+RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
+RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
+RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
+RETURN(ferry_buffer_view_of, B, BYTE, 0, 10, &w->made)
+DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
+RETURN(ferry_buffer_resize, B, 2 * COUNT)
+RETURN(ferry_buffer_wait_free, B, FERRY_READ, 0)
+RETURN(ferry_buffer_copy_from, B, INT, 0, memory, COUNT)
+RETURN(ferry_buffer_copy_to, B, INT, 0, more, COUNT)
+RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10)
+DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value);)
+RETURN(ferry_buffer_copy_from_2d, B, INT, 0, 16, memory, 16, 8, 8)
+RETURN(ferry_buffer_copy_to_2d, B, INT, 0, 16, more, 16, 8, 8)
+RETURN(ferry_buffer_copy_2d, B, INT, 0, 16, w->other, 0, 16, 8, 8)
+RETURN(ferry_buffer_copy_from_async, B, INT, 0, memory, COUNT, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_to_async, B, INT, 0, more, COUNT, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_async, B, INT, 0, w->other, 0, 10, NULL, &w->made_event)
+DO(ferry_buffer_fill_async, int value = 1; return ferry_buffer_fill_async(B, INT, 0, COUNT, &value, NULL, &w->made_event);)
+RETURN(ferry_buffer_copy_from_2d_async, B, INT, 0, 16, memory, 16, 8, 8, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_to_2d_async, B, INT, 0, 16, more, 16, 8, 8, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_2d_async, B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_from_with, B, INT, 0, memory, COUNT, &watched)
+RETURN(ferry_buffer_copy_to_with, B, INT, 0, more, COUNT, &watched)
+RETURN(ferry_buffer_copy_with, B, INT, 0, w->other, 0, 10, &watched)
+DO(ferry_buffer_fill_with, int value = 1; return ferry_buffer_fill_with(B, INT, 0, COUNT, &value, &watched);)
+RETURN(ferry_buffer_copy_from_2d_with, B, INT, 0, 16, memory, 16, 8, 8, &watched)
+RETURN(ferry_buffer_copy_to_2d_with, B, INT, 0, 16, more, 16, 8, 8, &watched)
+RETURN(ferry_buffer_copy_2d_with, B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched)
+RETURN(ferry_buffer_copy_from_converted, B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE)
+RETURN(ferry_buffer_copy_to_converted, B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE)
+RETURN(ferry_buffer_copy_from_converted_with, B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched)
+RETURN(ferry_buffer_copy_to_converted_with, B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched)
+RETURN(ferry_buffer_convert, B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE)
+RETURN(ferry_buffer_convert_with, B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched)
+RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0)
+RETURN(ferry_buffer_sync_to_with, B, 0, FERRY_REST, w->place, &watched)
+RETURN(ferry_buffer_mark_dirty, B, 0, 1, 0, NULL)
+RETURN(ferry_buffer_invalidate, B, 0, FERRY_REST, w->place)
+RETURN(ferry_buffer_discard, B, 0, 1)
+RETURN(ferry_buffer_reserve, B, w->place)
+RETURN(ferry_buffer_evict, B, w->place)
+RETURN(ferry_buffer_wait_idle, B, w->place)
+DO(ferry_buffer_pin, void *pointer; ferry_status status = ferry_buffer_pin(B, 0, &pointer);
+   return status == FERRY_OK ? ferry_buffer_unpin(B, 0) : status;)
+RETURN(ferry_buffer_unpin, w->spare, 0)
+RETURN(ferry_buffer_prefetch, B, 0, NULL)
+RETURN(ferry_buffer_prefetch_range, B, 0, 1, 0, NULL)
+RETURN(ferry_buffer_advise, B, FERRY_ADVISE_READ_MOSTLY, 0)
+RETURN(ferry_buffer_advise_range, B, 0, 1, FERRY_ADVISE_READ_MOSTLY, 0)
+RETURN(ferry_buffer_load, B, INT, 0, COUNT, path_of("in"), 0, NULL)
+RETURN(ferry_buffer_store, B, INT, 0, COUNT, path_of("out"), 0, NULL)
+DO(ferry_stream_file, return ferry_stream_file(w->context, &(ferry_stream_file_options){.input = path_of("in"), .element = INT, .work = do_work,
+                                                                                       .stream = w->stream, .chunk_bytes = BYTES / 4});)
+DO(ferry_buffer_open_host, void *pointer; ferry_status status = ferry_buffer_open_host(B, INT, FERRY_UPDATE, 0, FERRY_REST, &w->made_scope, &pointer);
+   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
+DO(ferry_buffer_open_device, void *pointer;
+   ferry_status status = ferry_buffer_open_device(B, INT, FERRY_READ, w->stream, 0, FERRY_REST, &w->made_scope, &pointer);
+   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
+DO(ferry_scope_open_all, ferry_argument argument = whole(w); ferry_status status = ferry_scope_open_all(&w->made_scope, NULL, &argument, 1, 0, NULL);
+   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
+RETURN(ferry_scope_close, &w->host_scope)
+RETURN(ferry_scope_close_on, &w->device_scope, w->stream)
+RETURN(ferry_scope_abandon, &w->host_scope)
+DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1); return w->host_scope.store ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+RETURN(ferry_stream_create, w->context, 1, &w->made_stream)
+RETURN(ferry_stream_wrap, w->context, 1, ferry_stream_native(w->own_stream), &w->made_stream)
+RETURN(ferry_stream_flush, w->stream)
+RETURN(ferry_stream_synchronize, w->stream)
+RETURN(ferry_stream_record, w->stream, &w->made_event)
+RETURN(ferry_stream_wait_event, w->stream, w->job)
+RETURN(ferry_event_synchronize, w->job)
+DO(ferry_event_query, bool done; return ferry_event_query(w->event, &done);)
+RETURN(ferry_batch_create, w->context, &w->made_batch)
+RETURN(ferry_batch_copy_from, w->batch, B, INT, 0, memory, 10)
+RETURN(ferry_batch_copy_to, w->batch, B, INT, 0, more, 10)
+RETURN(ferry_batch_copy, w->batch, B, INT, 0, w->other, 20, 10)
+RETURN(ferry_batch_submit, w->batch)
+RETURN(ferry_batch_submit_with, w->batch, &watched)
+RETURN(ferry_batch_submit_async, w->batch, NULL, &w->made_event)
+DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERRY_UPDATE}; ferry_parameter one = parameter; one.element = INT;
+   return ferry_kernel_create(w->context, &(ferry_kernel_source){.name = "made", .host_body = do_nothing, .parameters = &one, .parameter_count = 1},
+                              &w->made_kernel);)
+DO(ferry_kernel_launch, ferry_argument argument = whole(w); return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
+RETURN(ferry_kernel_check, &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
+DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
+   return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)
+RETURN(ferry_pool_configure, w->pool, NULL)
+RETURN(ferry_pool_take, w->pool, 5000, NULL, &w->made_block)
+RETURN(ferry_pool_take_aligned, w->pool, 5000, 4096, NULL, &w->made_block)
+RETURN(ferry_pool_give, &w->block, NULL)
+DO(ferry_pool_statistics, ferry_pool_stats stats; return ferry_pool_statistics(w->pool, &stats);)
+RETURN(ferry_pool_trim, w->pool, 0)
+RETURN(ferry_pool_trim_older, w->pool, 0)
+RETURN(ferry_pool_compact, w->pool, NULL)
+RETURN(ferry_pool_on_shortage, w->pool, NULL, NULL)
+RETURN(ferry_pool_walk, w->pool, visit_block, NULL)
+RETURN(ferry_block_label, w->block, "label")
+
+/* -- what ends something -- */
+
+DO(ferry_buffer_destroy, ferry_buffer_destroy(w->target == &w->same ? &w->same : &w->wrap);
+   return (w->target == &w->same ? w->same : w->wrap) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+DO(ferry_batch_clear, ferry_batch_clear(w->batch); return ferry_batch_count(w->batch) > 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+END(ferry_batch_destroy, w->batch)
+END(ferry_event_destroy, w->event)
+END(ferry_stream_destroy, w->own_stream)
+END(ferry_kernel_destroy, w->kernel)
+END(ferry_pool_destroy, w->spare_pool)
+END(ferry_context_destroy, w->context)
+
+#define E(class, name) {#name, class, do_##name}
+static const struct entry entries[] = {
+    E(ASKS, ferry_status_name), E(ASKS, ferry_last_error), E(ASKS, ferry_error_index), E(ASKS, ferry_version), E(ASKS, ferry_state_name),
+    E(ASKS, ferry_element_identity), E(ASKS, ferry_element_equal), E(ASKS, ferry_size_element), E(ASKS, ferry_context_place_count),
+    E(ASKS, ferry_context_stream), E(ASKS, ferry_buffer_count), E(ASKS, ferry_buffer_bytes), E(ASKS, ferry_buffer_element),
+    E(ASKS, ferry_buffer_context), E(ASKS, ferry_buffer_state), E(ASKS, ferry_buffer_is_current), E(ASKS, ferry_buffer_is_pinned),
+    E(ASKS, ferry_buffer_argument), E(ASKS, ferry_argument_with), E(ASKS, ferry_element_value), E(ASKS, ferry_size_value),
+    E(ASKS, ferry_struct_value), E(ASKS, ferry_grid_for), E(ASKS, ferry_batch_count), E(ASKS, ferry_block_pointer), E(ASKS, ferry_block_bytes),
+    E(ASKS, ferry_stream_native), E(ASKS, ferry_stream_place), E(ASKS, ferry_conversion_failed), E(ASKS, ferry_call_array),
+    E(ASKS, ferry_call_value), E(ASKS, ferry_call_size), E(ASKS, ferry_call_grid), E(ASKS, ferry_call_fail), E(ASKS, ferry_context_place_info),
+    E(ASKS, ferry_context_transfer_stats), E(ASKS, ferry_buffer_info_get), E(ASKS, ferry_buffer_describe), E(ASKS, ferry_event_progress),
+    E(ASKS, ferry_event_cancel), E(ASKS, ferry_kernel_cache_path), E(ASKS, ferry_conversion_run), E(ASKS, ferry_buffer_retain),
+
+    E(HITS, ferry_buffer_open_host), E(HITS, ferry_buffer_open_device), E(HITS, ferry_scope_close), E(HITS, ferry_scope_close_all),
+    E(HITS, ferry_pool_take), E(HITS, ferry_pool_take_aligned), E(HITS, ferry_pool_give),
+
+    E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_memory_info), E(WORKS, ferry_context_describe),
+    E(WORKS, ferry_context_walk), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
+    E(WORKS, ferry_context_unregister_host), E(WORKS, ferry_buffer_create), E(WORKS, ferry_buffer_create_from), E(WORKS, ferry_buffer_wrap_host),
+    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_view_of), E(WORKS, ferry_buffer_from_raw),
+    E(WORKS, ferry_buffer_wait_free), E(WORKS, ferry_buffer_unpin), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
+    E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
+    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_batch_create), E(WORKS, ferry_batch_copy_from),
+    E(WORKS, ferry_batch_copy_to), E(WORKS, ferry_batch_copy), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
+    E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_statistics), E(WORKS, ferry_pool_trim),
+    E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_walk),
+    E(WORKS, ferry_block_label), E(WORKS, ferry_stream_file), E(WORKS, ferry_buffer_reserve),
+
+    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
+    E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, ferry_buffer_copy_from_2d), E(WAITS, ferry_buffer_copy_to_2d),
+    E(WAITS, ferry_buffer_copy_2d), E(WAITS, ferry_buffer_copy_from_async), E(WAITS, ferry_buffer_copy_to_async), E(WAITS, ferry_buffer_copy_async),
+    E(WAITS, ferry_buffer_fill_async), E(WAITS, ferry_buffer_copy_from_2d_async), E(WAITS, ferry_buffer_copy_to_2d_async),
+    E(WAITS, ferry_buffer_copy_2d_async), E(WAITS, ferry_buffer_copy_from_with), E(WAITS, ferry_buffer_copy_to_with), E(WAITS, ferry_buffer_copy_with),
+    E(WAITS, ferry_buffer_fill_with), E(WAITS, ferry_buffer_copy_from_2d_with), E(WAITS, ferry_buffer_copy_to_2d_with),
+    E(WAITS, ferry_buffer_copy_2d_with), E(WAITS, ferry_buffer_copy_from_converted), E(WAITS, ferry_buffer_copy_to_converted),
+    E(WAITS, ferry_buffer_copy_from_converted_with), E(WAITS, ferry_buffer_copy_to_converted_with), E(WAITS, ferry_buffer_convert),
+    E(WAITS, ferry_buffer_convert_with), E(WAITS, ferry_buffer_sync_to), E(WAITS, ferry_buffer_sync_to_with), E(WAITS, ferry_buffer_mark_dirty),
+    E(WAITS, ferry_buffer_invalidate), E(WAITS, ferry_buffer_discard), E(WAITS, ferry_buffer_evict), E(WAITS, ferry_buffer_wait_idle),
+    E(WAITS, ferry_buffer_pin), E(WAITS, ferry_buffer_prefetch), E(WAITS, ferry_buffer_prefetch_range), E(WAITS, ferry_buffer_advise),
+    E(WAITS, ferry_buffer_advise_range), E(WAITS, ferry_buffer_load), E(WAITS, ferry_buffer_store), E(WAITS, ferry_scope_open_all),
+    E(WAITS, ferry_stream_wait_event), E(WAITS, ferry_event_synchronize), E(WAITS, ferry_batch_submit), E(WAITS, ferry_batch_submit_with),
+    E(WAITS, ferry_batch_submit_async), E(WAITS, ferry_kernel_launch),
+
+    E(ENDS, ferry_buffer_destroy), E(ENDS, ferry_batch_clear), E(ENDS, ferry_batch_destroy), E(ENDS, ferry_event_destroy),
+    E(ENDS_FREELY, ferry_stream_destroy), E(ENDS_FREELY, ferry_kernel_destroy), E(NEVER, ferry_pool_destroy), E(NEVER, ferry_context_destroy),
+};
+
+/* -- a world for each case ------------------------------------------------------------------------- */
+
+/* What a callback does: the call, once. */
+static void
+call_once(struct world *w, const char *callback)
+{
+    if (!w || w->ran || !w->callback || strcmp(w->callback->name, callback) != 0)
+        return;
+    w->ran = true;
+    w->status = w->entry->call(w);
+    snprintf(w->message, sizeof(w->message), "%s", ferry_last_error());
+}
+
+static void
+note_log(ferry_log_level level, const char *message, void *user)
+{
+    struct world *w = user;
+    if (level == FERRY_LOG_ERROR && (strstr(message, "still alive") || strstr(message, "still held") || strstr(message, "are lost")))
+        snprintf(w->error, sizeof(w->error), "%s", message);
+    call_once(w, "log");
+}
+
+static void
+note_trace(const ferry_trace *trace, void *user)
+{
+    (void)trace;
+    call_once(user, "trace");
+}
+
+static ferry_status
+own_alloc(void *user, size_t bytes, void **out)
+{
+    call_once(user, "alloc");
+    return simple_alloc(NULL, bytes, out);
+}
+
+static ferry_status
+own_free(void *user, void *freed, size_t bytes)
+{
+    call_once(user, "free");
+    return simple_free(NULL, freed, bytes);
+}
+
+static ferry_buffer *
+make_filled(struct world *w, const ferry_element *element, const char *name)
+{
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(w->context, element, COUNT, &(ferry_buffer_options){.name = name}, &buffer));
+    OK(ferry_buffer_copy_from(buffer, element, 0, memory, COUNT));
+    return buffer;
+}
+
+static void
+open_handles(struct world *w)
+{
+    void *pointer;
+    static int wrapped[COUNT];
+    const ferry_pool_backend own = {.alloc = own_alloc, .free = own_free, .user = w}, simple = {.alloc = simple_alloc, .free = simple_free};
+    const ferry_parameter parameter = {INT, FERRY_UPDATE};
+    const ferry_kernel_source source = {.name = "nothing", .host_body = do_nothing, .parameters = &parameter, .parameter_count = 1};
+    w->same = make_filled(w, INT, "same");
+    w->other = make_filled(w, INT, "other");
+    w->spare = make_filled(w, FLOAT, "spare");
+    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, NULL, &w->wrap));
+    OK(ferry_buffer_pin(w->spare, 0, &pointer));
+    OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, w->stream, 0, 10, &w->device_scope, &pointer));
+    OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
+    OK(ferry_stream_create(w->context, 1, &w->own_stream));
+    OK(ferry_stream_record(w->stream, &w->event));
+    OK(ferry_buffer_copy_to_async(w->other, INT, 0, more, 10, NULL, &w->job));
+    OK(ferry_event_synchronize(w->job));
+    OK(ferry_kernel_create(w->context, &source, &w->kernel));
+    OK(ferry_batch_create(w->context, &w->batch));
+    OK(ferry_batch_copy_to(w->batch, w->spare, FLOAT, 0, more, 10));
+    OK(ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &w->pool));
+    OK(ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &own, NULL, &w->own_pool));
+    OK(ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &simple, NULL, &w->spare_pool));
+    OK(ferry_pool_take(w->pool, 1000, NULL, &w->block));
+}
+
+static void
+world_open(struct world *w)
+{
+    *w = (struct world){.place = 1};
+    const ferry_context_options options = {.log = note_log, .log_user = w, .trace = note_trace, .trace_user = w, .staging_chunk_bytes = 4096,
+                                           .emulated_memory_bytes = (size_t)64 << 20};
+    OK(ferry_context_create(&options, &w->context));
+    w->stream = ferry_context_stream(w->context, 1);
+    open_handles(w);
+    world = w;
+}
+
+static void
+end_handles(struct world *w)
+{
+    (void)ferry_scope_close(&w->made_scope);
+    (void)ferry_scope_close(&w->host_scope);
+    (void)ferry_scope_close(&w->device_scope);
+    ferry_event_destroy(&w->event);
+    ferry_event_destroy(&w->job);
+    bool done = !w->made_event || !w->context;
+    while (!done)
+        if (ferry_event_query(w->made_event, &done) != FERRY_OK)
+            break;
+    ferry_event_destroy(&w->made_event);
+    ferry_batch_destroy(&w->batch);
+    ferry_batch_destroy(&w->made_batch);
+    ferry_buffer_destroy(&w->made);
+    ferry_buffer_destroy(&w->same);
+    ferry_buffer_destroy(&w->other);
+    ferry_buffer_destroy(&w->spare);
+    ferry_buffer_destroy(&w->wrap);
+    ferry_kernel_destroy(&w->kernel);
+    ferry_kernel_destroy(&w->made_kernel);
+    ferry_stream_destroy(&w->own_stream);
+    ferry_stream_destroy(&w->made_stream);
+    ferry_context_destroy(&w->made_context);
+}
+
+static void
+world_close(struct world *w)
+{
+    w->callback = NULL;
+    if (w->registered)
+        OK(ferry_context_unregister_host(w->context, outside));
+    if (w->context) {
+        OK(ferry_pool_give(&w->block, NULL));
+        OK(ferry_pool_give(&w->made_block, NULL));
+        ferry_pool_destroy(&w->made_pool);
+        ferry_pool_destroy(&w->own_pool);
+        ferry_pool_destroy(&w->spare_pool);
+    }
+    end_handles(w);
+    ferry_context_destroy(&w->context);
+    world = NULL;
+}
+
+/* -- the callbacks --------------------------------------------------------------------------------- */
+
+static bool
+run_log(struct world *w)
+{
+    ferry_pool *pool = w->pool;
+    ferry_pool_destroy(&pool); /* the context's own: that is logged */
+    return true;
+}
+
+static bool
+run_trace(struct world *w)
+{
+    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT));
+    return true;
+}
+
+static bool
+ask_copy(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    call_once(user, "keep_going of a copy");
+    return true;
+}
+
+static bool
+run_copy(struct world *w)
+{
+    OK(ferry_buffer_copy_from_with(w->same, INT, 0, memory, COUNT, &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
+    return true;
+}
+
+static bool
+ask_store(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    call_once(user, "keep_going of a store");
+    return true;
+}
+
+static bool
+run_store(struct world *w)
+{
+    void *pointer;
+    ferry_scope scope;
+    OK(ferry_buffer_open_device(w->same, INT, FERRY_UPDATE, w->stream, 0, COUNT, &scope, &pointer));
+    OK(ferry_scope_close(&scope));
+    const ferry_transfer_options transfer = {.chunk_bytes = 1024, .keep_going = ask_store, .user = w};
+    OK(ferry_buffer_store(w->same, INT, 0, COUNT, path_of("stored"), 0, &(ferry_file_options){.transfer = &transfer}));
+    return true;
+}
+
+static bool
+ask_batch(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    call_once(user, "keep_going of a batch");
+    return true;
+}
+
+static bool
+run_batch(struct world *w)
+{
+    ferry_batch_clear(w->batch);
+    OK(ferry_batch_copy_from(w->batch, w->same, INT, 0, memory, COUNT));
+    OK(ferry_batch_submit_with(w->batch, &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
+    return true;
+}
+
+static ferry_status
+convert(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    call_once(world, "conversion");
+    for (size_t i = 0; target && i < count; i++)
+        ((int *)target)[i] = (int)((const float *)source)[i];
+    return FERRY_OK;
+}
+
+static bool
+run_conversion(struct world *w)
+{
+    static float floats[COUNT];
+    const ferry_conversion conversion = {FLOAT, INT, convert};
+    OK(ferry_buffer_copy_from_converted(w->same, &conversion, 0, floats, COUNT, FERRY_CONVERT_SATURATE));
+    return true;
+}
+
+static ferry_status
+host_body(const ferry_call *call, void *user)
+{
+    (void)call;
+    call_once(user, "host_body");
+    return FERRY_OK;
+}
+
+static bool
+run_host_body(struct world *w)
+{
+    ferry_place_info info;
+    const ferry_parameter parameter = {INT, FERRY_UPDATE};
+    const ferry_kernel_source source = {.name = "body", .host_body = host_body, .user = w, .parameters = &parameter, .parameter_count = 1};
+    const ferry_argument argument = ferry_buffer_argument(w->same, INT, 0, COUNT);
+    OK(ferry_context_place_info(w->context, 1, &info));
+    if (!(info.capabilities & FERRY_CAN_RUN_HOST_BODY))
+        return false;
+    ferry_kernel *kernel;
+    OK(ferry_kernel_create(w->context, &source, &kernel));
+    OK(ferry_kernel_launch(kernel, w->stream, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_stream_synchronize(w->stream));
+    ferry_kernel_destroy(&kernel);
+    return true;
+}
+
+static void
+on_release(void *released, void *user)
+{
+    (void)released;
+    call_once(user, "on_release");
+}
+
+static bool
+run_on_release(struct world *w)
+{
+    ferry_buffer *wrap;
+    static int wrapped[COUNT];
+    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, &(ferry_wrap_options){.on_release = on_release, .user = w}, &wrap));
+    ferry_buffer_destroy(&wrap);
+    return true;
+}
+
+static void
+on_last_release(void *released, void *user)
+{
+    (void)released;
+    call_once(user, "on_release of a context's end");
+}
+
+static bool
+run_end(struct world *w)
+{
+    static int wrapped[COUNT];
+    ferry_buffer_destroy(&w->wrap);
+    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, &(ferry_wrap_options){.on_release = on_last_release, .user = w}, &w->wrap));
+    ferry_context *context = w->context;
+    ferry_context_destroy(&context);
+    assert_null(context);
+    if (!w->context) /* the call inside was not refused */
+        w->status = FERRY_OK;
+    w->context = NULL;
+    w->registered = false;
+    w->error[0] = 0; /* all handles are still there, on purpose */
+    w->block = w->made_block = NULL;
+    return true;
+}
+
+static bool
+run_alloc(struct world *w)
+{
+    ferry_block *block;
+    OK(ferry_pool_take(w->own_pool, POOL_BYTES, NULL, &block));
+    OK(ferry_pool_give(&block, NULL));
+    return true;
+}
+
+static bool
+run_free(struct world *w)
+{
+    run_alloc(w);
+    OK(ferry_pool_trim(w->own_pool, 0));
+    return true;
+}
+
+static bool
+on_shortage(ferry_pool *pool, size_t needed_bytes, void *user)
+{
+    (void)pool, (void)needed_bytes;
+    call_once(user, "on_shortage of a reserve");
+    call_once(user, "on_shortage of a copy");
+    call_once(user, "on_shortage of a batch");
+    return false;
+}
+
+/* `same` becomes a buffer for which there is no memory. */
+static void
+run_short(struct world *w)
+{
+    ferry_buffer_destroy(&w->same);
+    OK(ferry_buffer_create(w->context, INT, (size_t)16 << 20, NULL, &w->same));
+    OK(ferry_pool_configure(w->pool, &(ferry_pool_options){.limit_bytes = (size_t)16 << 20, .wait_ms = FERRY_WAIT_NEVER}));
+    OK(ferry_pool_on_shortage(w->pool, on_shortage, w));
+}
+
+static bool
+run_reserve(struct world *w)
+{
+    run_short(w);
+    assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "reserve"));
+    assert_null(strstr(ferry_last_error(), "the callback")); /* the message is this call's, not one of the call inside */
+    return true;
+}
+
+static bool
+run_short_copy(struct world *w)
+{
+    run_short(w);
+    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "reserve"));
+    assert_null(strstr(ferry_last_error(), "the callback")); /* the message is this call's, not one of the call inside */
+    return true;
+}
+
+static bool
+run_short_batch(struct world *w)
+{
+    run_short(w);
+    ferry_batch_clear(w->batch);
+    OK(ferry_batch_copy_from(w->batch, w->same, INT, 0, memory, COUNT));
+    assert_int_equal(ferry_batch_submit(w->batch), FERRY_ERROR_OUT_OF_MEMORY);
+    return true;
+}
+
+static bool
+see_buffer(const ferry_buffer_info *info, void *user)
+{
+    (void)info;
+    call_once(user, "visit of a context");
+    return true;
+}
+
+static bool
+run_context_walk(struct world *w)
+{
+    OK(ferry_context_walk(w->context, see_buffer, w));
+    return true;
+}
+
+static bool
+see_block(const ferry_block_info *block, void *user)
+{
+    (void)block;
+    call_once(user, "visit of a pool");
+    return true;
+}
+
+static bool
+run_pool_walk(struct world *w)
+{
+    OK(ferry_pool_walk(w->pool, see_block, w));
+    return true;
+}
+
+/* The chunk is what the call outside works on. */
+static ferry_status
+work(const ferry_file_chunk *chunk, void *user)
+{
+    struct world *w = user;
+    ferry_buffer *kept = w->same;
+    if (strcmp(w->callback->name, "work") != 0)
+        return FERRY_OK;
+    w->same = chunk->buffer;
+    call_once(w, "work");
+    if (w->target == &w->same && !w->same && !w->message[0])
+        snprintf(w->error, sizeof(w->error), "the chunk was destroyed");
+    w->same = kept;
+    return FERRY_OK;
+}
+
+static bool
+ask_file(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    call_once(user, "keep_going of a file");
+    return true;
+}
+
+static bool
+run_stream_file(struct world *w)
+{
+    OK(ferry_stream_file(w->context, &(ferry_stream_file_options){.input = path_of("in"), .output = path_of("out"), .element = INT, .work = work,
+                                                                  .keep_going = ask_file, .user = w, .stream = w->own_stream,
+                                                                  .chunk_bytes = BYTES / 8}));
+    return true;
+}
+
+static const struct callback callbacks[] = {
+    {"log", "log", ONLY_ASKS, run_log},
+    {"trace", "trace", ONLY_ASKS, run_trace},
+    {"keep_going of a copy", "keep_going", ONLY_ASKS, run_copy},
+    {"keep_going of a store", "keep_going", ONLY_ASKS, run_store},
+    {"keep_going of a batch", "keep_going", ONLY_ASKS, run_batch},
+    {"conversion", "of the conversion", ONLY_ASKS, run_conversion},
+    {"host_body", "host_body", ONLY_ASKS, run_host_body},
+    {"alloc", "alloc of a pool's backend", ONLY_ASKS, run_alloc},
+    {"free", "free of a pool's backend", ONLY_ASKS, run_free},
+    {"on_release", "on_release", NO_WAIT, run_on_release},
+    {"on_release of a context's end", "on_release", CLOSING, run_end},
+    {"on_shortage of a reserve", "on_shortage", NO_WAIT, run_reserve},
+    {"on_shortage of a copy", "on_shortage", NO_WAIT, run_short_copy},
+    {"on_shortage of a batch", "on_shortage", NO_WAIT, run_short_batch},
+    {"visit of a context", "visit", NOTHING_HELD, run_context_walk},
+    {"visit of a pool", "visit", NOTHING_HELD, run_pool_walk},
+    {"work", "work", NOTHING_HELD, run_stream_file},
+    {"keep_going of a file", "keep_going", NOTHING_HELD, run_stream_file},
+};
+
+/* -- each call in each callback -------------------------------------------------------------------- */
+
+/* Refused because of the callback, whose name the message has. */
+static bool
+is_refused(const struct world *w)
+{
+    char named[80];
+    snprintf(named, sizeof(named), "the callback %s may not", w->callback->said);
+    return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
+}
+
+/* The buffer that the call outside uses cannot end inside it, nor its batch; nor can the chunk that is lent to `work`. */
+static bool
+is_in_use(const struct world *w)
+{
+    if (strncmp(w->entry->name, "ferry_batch_", 12) == 0)
+        return strcmp(w->callback->name, "on_shortage of a batch") == 0;
+    return w->target == &w->same && strcmp(w->entry->name, "ferry_buffer_destroy") == 0 &&
+           (strstr(w->callback->name, "on_shortage") || strcmp(w->callback->name, "work") == 0);
+}
+
+static bool
+is_as_documented(const struct world *w)
+{
+    bool refused = is_refused(w), waits = refused && strstr(w->message, "may not wait");
+    enum level level = w->callback->level;
+    if (w->entry->class == NEVER)
+        return refused;
+    if (level == CLOSING)
+        return true;
+    switch (w->entry->class) {
+    case ASKS: return w->status == FERRY_OK;
+    case HITS: return !refused || waits || level == ONLY_ASKS;
+    case WORKS: return refused == (level == ONLY_ASKS);
+    case WAITS: return level == ONLY_ASKS ? refused : !refused || (waits && level == NO_WAIT);
+    case ENDS: return refused == (level == ONLY_ASKS || is_in_use(w));
+    case ENDS_FREELY: return refused == (level != NOTHING_HELD);
+    default: return false;
+    }
+}
+
+static void
+too_long(int signal)
+{
+    (void)signal;
+    print_error("%s inside %s waits for ever\n", world && world->entry ? world->entry->name : "?", world && world->callback ? world->callback->name : "?");
+    _exit(1);
+}
+
+static void
+try_case(const struct callback *callback, const struct entry *entry, bool same)
+{
+    struct world w;
+    alarm(60);
+    world_open(&w);
+    w.target = same ? &w.same : &w.other;
+    w.callback = callback;
+    w.entry = entry;
+    bool there = callback->run(&w);
+    if (there && !w.ran)
+        fail_msg("%s was not called", callback->name);
+    if (there && !is_as_documented(&w))
+        fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other", callback->name, ferry_status_name(w.status), w.message);
+    /* The call outside, and the library after it, are whole. */
+    if (w.context && w.other)
+        OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT));
+    world_close(&w);
+    if (w.error[0])
+        fail_msg("%s inside %s leaves this: %s", entry->name, callback->name, w.error);
+    alarm(0);
+}
+
+static void
+try_callback(void **state)
+{
+    const struct callback *callback = *state;
+    for (size_t i = 0; i < LENGTH(entries); i++) {
+        try_case(callback, &entries[i], true);
+        try_case(callback, &entries[i], false);
+    }
+}
+
+/* -- the table is whole ---------------------------------------------------------------------------- */
+
+static bool
+is_tried(const char *name, size_t length)
+{
+    for (size_t i = 0; i < LENGTH(entries); i++)
+        if (strlen(entries[i].name) == length && strncmp(entries[i].name, name, length) == 0)
+            return true;
+    return false;
+}
+
+static void
+expect_all_tried(const char *header)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/include/ferry/%s.h", SOURCE_ROOT, header);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = calloc(1, 1 << 17);
+    assert_true(fread(text, 1, (1 << 17) - 1, file) > 0);
+    fclose(file);
+    for (char *at = text; (at = strstr(at, "\nFERRY_API "));) {
+        char *open = strchr(++at, '('), *name = open;
+        while (isalnum((unsigned char)name[-1]) || name[-1] == '_')
+            name--;
+        if (!is_tried(name, (size_t)(open - name)))
+            fail_msg("<ferry/%s.h>: no callback tries %.*s()", header, (int)(open - name), name);
+    }
+    free(text);
+}
+
+static void
+test_every_public_function_is_tried(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {"batch", "buffer", "context", "conversion", "element", "ferry", "file", "kernel", "number", "pool",
+                                          "scope", "status", "stream"};
+    for (size_t i = 0; i < LENGTH(headers); i++)
+        expect_all_tried(headers[i]);
+}
+
+static int
+setup(void **state)
+{
+    lazy_register();
+    from_float = (ferry_conversion){FLOAT, INT, NULL};
+    from_int = (ferry_conversion){INT, FLOAT, NULL};
+    signal(SIGALRM, too_long);
+    for (int i = 0; i < COUNT; i++)
+        memory[i] = i;
+    int status = files_setup(state);
+    write_counting_file(path_of("in"), COUNT);
+    return status;
+}
+
+int
+main(void)
+{
+    struct CMUnitTest tests[LENGTH(callbacks) + 1];
+    if (FERRYI_THREAD_SANITIZER) {
+        puts("1..0 # SKIP its calls share one array, also with asynchronous ones that are still under way");
+        return 77;
+    }
+    for (size_t i = 0; i < LENGTH(callbacks); i++)
+        tests[i] = (struct CMUnitTest){.name = callbacks[i].name, .test_func = try_callback, .initial_state = (void *)(uintptr_t)&callbacks[i]};
+    tests[LENGTH(callbacks)] = (struct CMUnitTest)cmocka_unit_test(test_every_public_function_is_tried);
+    return cmocka_run_group_tests_name("callbacks", tests, setup, files_teardown);
+}

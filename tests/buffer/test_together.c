@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/* What holds for one scope holds where several are opened together, where a call fails half way, and where a write is abandoned. */
+#include "tests/buffer/work.h"
+
+#include "src/buffer/buffer.h"
+#include "tests/support/fault.h"
+
+enum { COUNT = 1000 };
+
+/* -- merged scopes --------------------------------------------------------------------------------- */
+
+/* The stream is busy for a while, so that work queued on it now runs late. */
+static void
+keep_busy(fixture *f, work *w, ferry_stream *stream)
+{
+    ferry_buffer *other = make_ints(f, 1);
+    work_delay(30000);
+    OK(launch_fill(w, stream, other, 0, 1, 1));
+    ferry_buffer_destroy(&other);
+}
+
+/* Each of two merged scopes has its last use on a stream of its own, and they are closed in either order. */
+static void
+test_merged_scopes_keep_each_last_use(void **state)
+{
+    fixture *f = *state;
+    for (int how = 0; how < 4; how++) {
+        ferry_buffer *b = make_counting(f, COUNT, 0);
+        ferry_stream *streams[2] = {make_stream(f, 1), make_stream(f, 1)};
+        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, 600), FERRY_UPDATE),
+                                            ferry_argument_with(ferry_buffer_argument(b, INT, 500, 500), FERRY_UPDATE)};
+        ferry_scope scopes[2];
+        ferry_event *opened;
+        void *memory[2];
+        work w;
+        work_open(f, &w);
+        OK(ferry_scope_open_all(scopes, memory, arguments, 2, 1, streams[0]));
+        OK(ferry_stream_record(streams[0], &opened));
+        OK(ferry_stream_wait_event(streams[1], opened));
+        /* Scope 0 is used on stream `how & 1`, scope 1 on the other. */
+        for (int i = 0; i < 2; i++) {
+            ferry_stream *stream = streams[(how ^ i) & 1];
+            keep_busy(f, &w, stream);
+            queue_fill(f, stream, memory[i], 42 + i, 500);
+        }
+        for (int i = 0; i < 2; i++) {
+            int which = how & 2 ? 1 - i : i;
+            ferry_stream *stream = streams[(how ^ which) & 1];
+            OK(stream == streams[0] ? ferry_scope_close(&scopes[which]) : ferry_scope_close_on(&scopes[which], stream));
+        }
+        expect_constant(f, b, 0, 0, 500, 42);
+        expect_constant(f, b, 0, 500, 500, 43);
+        work_delay(0);
+        work_close(&w);
+        ferry_event_destroy(&opened);
+        DESTROY_BUFFERS(&b);
+        DESTROY_STREAMS(&streams[0], &streams[1]);
+    }
+}
+
+/* -- calls that fail half way ---------------------------------------------------------------------- */
+
+/* An open write at the device of a buffer that the host has as well. */
+static void
+begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write)
+{
+    int32_t scribble[COUNT];
+    memset(scribble, 0xEE, sizeof(scribble));
+    void *memory = open_at(f, b, 1, access, 0, COUNT, write);
+    if (!f->coherent) /* there, the host's value is this memory */
+        device_write(f, 1, memory, scribble, sizeof(scribble));
+}
+
+static void
+expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
+{
+    OK(ferry_scope_abandon(write));
+    assert_true(ferry_buffer_is_current(b, 0));
+    expect_counting(f, b, 0, 0, COUNT, 0);
+    expect_counting(f, b, 1, 0, COUNT, 0);
+}
+
+/* "A call that fails has changed nothing", also not whether a write of the same stream may still be abandoned. */
+static void
+test_a_call_that_is_busy_relies_on_nothing(void **state)
+{
+    fixture *f = *state;
+    work w;
+    work_open(f, &w);
+    for (int round = 0; round < 8; round++) {
+        /* Range locks are taken in the order of addresses: the one that is BUSY comes first and last. */
+        ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
+        ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
+        ferry_scope write, at_host, both[2];
+        begin_write(f, written, round & 2 ? FERRY_OVERWRITE : FERRY_UPDATE, &write);
+        open_at(f, busy, 0, FERRY_UPDATE, 0, 1, &at_host);
+        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(written, INT, 0, COUNT), FERRY_READ),
+                                            ferry_argument_with(ferry_buffer_argument(busy, INT, 0, COUNT), FERRY_UPDATE)};
+        if (round & 4)
+            FAILS(FERRY_ERROR_BUSY, launch_copy(&w, f->stream, busy, 0, written, 0, COUNT));
+        else
+            FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream));
+        expect_old_value(f, written, &write);
+        OK(ferry_scope_close(&at_host));
+        DESTROY_BUFFERS(&buffers[0], &buffers[1]);
+    }
+    work_close(&w);
+}
+
+/* The N-th device call of an open_all or a launch over an open write of the stream fails. */
+static void
+test_a_call_that_fails_relies_on_nothing(void **state)
+{
+    (void)state;
+    uint64_t failures = 0;
+    for (int round = 0; round < 4; round++) {
+        bool tripped = true;
+        for (uint64_t nth = 1; tripped; nth++) {
+            fixture fixed, *f = &fixed;
+            work w;
+            fixture_open(f, &(ferry_context_options){.devices = "fault"});
+            work_open(f, &w);
+            ferry_buffer *written = make_counting(f, COUNT, 0), *other = make_counting(f, COUNT, 0);
+            ferry_scope write, both[2];
+            begin_write(f, written, round & 1 ? FERRY_OVERWRITE : FERRY_UPDATE, &write);
+            const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(written, INT, 100, 100), FERRY_UPDATE),
+                                                ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_UPDATE)};
+            fault_arm(nth);
+            ferry_status status = round & 2 ? launch_copy(&w, f->stream, other, 0, written, 100, COUNT / 2)
+                                            : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
+            tripped = fault_tripped();
+            fault_disarm();
+            /* What is tried early and can be done without may fail unnoticed. */
+            if (status == FERRY_OK && !(round & 2))
+                ferry_scope_close_all(both, 2);
+            if (status == FERRY_OK) {
+                OK(ferry_scope_abandon(&write));
+                assert_false(ferry_buffer_is_current(written, 0));
+            } else {
+                expect_old_value(f, written, &write);
+                failures++;
+            }
+            f->errors = 0;
+            DESTROY_BUFFERS(&written, &other);
+            work_close(&w);
+            fixture_close(f);
+        }
+    }
+    assert_true(failures >= 8);
+}
+
+/* A read over a part that the stream writes brings the rest, and only that. */
+static void
+test_what_an_earlier_write_covers_is_not_moved(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope writes[2], read;
+    OK(ferry_buffer_reserve(b, 1));
+    for (int i = 0; i < 2; i++)
+        queue_fill(f, f->stream, open_at(f, b, 1, FERRY_OVERWRITE, 200 + 400 * (size_t)i, 200, &writes[i]), 77, 200);
+    ferry_transfer_stats before = moved(f);
+    int32_t got[COUNT];
+    device_read(f, 1, got, open_at(f, b, 1, FERRY_READ, 0, COUNT, &read), sizeof(got));
+    expect_moved(f, &before, 600 * sizeof(int32_t), 0);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
+    /* It was relied on: nobody can take it back. */
+    OK(ferry_scope_close(&read));
+    for (int i = 0; i < 2; i++)
+        OK(ferry_scope_abandon(&writes[i]));
+    for (size_t at = 0; at < COUNT; at += 200)
+        (at / 200 % 2 ? expect_constant(f, b, 0, at, 200, 77) : expect_counting(f, b, 0, at, 200, 0));
+    ferry_buffer_destroy(&b);
+}
+
+/* What comes in the middle of a call to the write that the call relies on. */
+struct middle {
+    ferry_scope *write;
+    atomic_bool abandoned;
+    bool too_early, came;
+    ferryi_thread thread;
+};
+
+static void
+abandon_it(void *user)
+{
+    struct middle *m = user;
+    OK(ferry_scope_abandon(m->write));
+    atomic_store(&m->abandoned, true);
+}
+
+static ferry_status
+come_in_the_middle(const char *slot, void *user)
+{
+    struct middle *m = user;
+    (void)slot;
+    if (m->came)
+        return FERRY_OK;
+    m->came = true;
+    OK(ferryi_thread_start(&m->thread, "abandons", abandon_it, m));
+    ferryi_sleep_ns(20000000);
+    m->too_early = atomic_load(&m->abandoned);
+    return FERRY_OK;
+}
+
+/* An abandon waits until it is known whether a call counts on the write. */
+static void
+test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        fixture fixed, *f = &fixed;
+        fixture_open(f, &(ferry_context_options){.devices = "fault"});
+        ferry_buffer *b = make_counting(f, COUNT, 0), *other = make_counting(f, COUNT, 0);
+        ferry_scope write, both[2];
+        void *memory = open_at(f, b, 1, FERRY_OVERWRITE, 0, 500, &write);
+        queue_fill(f, f->stream, memory, 77, 500);
+        struct middle m = {.write = &write};
+        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, COUNT), FERRY_READ),
+                                            ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_READ)};
+        fault_hook(come_in_the_middle, &m);
+        if (fails)
+            fault_arm(3); /* in the same transfer, or later */
+        bool first = b->store < other->store;
+        ferry_status status = ferry_scope_open_all(both, NULL, arguments, first ? 2 : 1, 1, f->stream);
+        fault_hook(NULL, NULL);
+        fault_disarm();
+        assert_true(m.came);
+        assert_false(m.too_early);
+        ferryi_thread_join(m.thread);
+        if (status == FERRY_OK) {
+            ferry_scope_close_all(both, first ? 2 : 1);
+            expect_constant(f, b, 0, 0, 500, 77);
+        } else {
+            expect_counting(f, b, 0, 0, 500, 0);
+        }
+        expect_counting(f, b, 0, 500, 500, 0);
+        assert_int_equal(status != FERRY_OK, fails);
+        f->errors = 0;
+        DESTROY_BUFFERS(&b, &other);
+        fixture_close(f);
+    }
+}
+
+/* -- while a write is open ------------------------------------------------------------------------- */
+
+/* "While a scope of another place writes, the last copy of the value that an abandon needs stays: FERRY_ERROR_BUSY." */
+static void
+test_the_old_value_stays_while_a_write_is_open(void **state)
+{
+    fixture *f = *state;
+    for (ferry_access access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
+        ferry_buffer *b = make_counting(f, COUNT, 0);
+        ferry_scope write;
+        int32_t scribble[100] = {0};
+        touch(f, b, 1, FERRY_READ, 0, COUNT);
+        void *memory = open_at(f, b, 1, access, 100, 100, &write);
+        if (!f->coherent)
+            device_write(f, 1, memory, scribble, sizeof(scribble));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 0));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 199, 1, 0));
+        /* Beside the write nobody needs it; where memory is shared it is the write's own. */
+        if (!f->coherent)
+            OK(ferry_buffer_invalidate(b, 200, 800, 0));
+        OK(ferry_scope_abandon(&write));
+        expect_counting(f, b, 0, 0, COUNT, 0);
+        ferry_buffer_destroy(&b);
+    }
+}
+
+static void
+test_a_third_copy_may_go_while_a_write_is_open(void **state)
+{
+    fixture *f = *state;
+    if (f->places < 2 || f->coherent)
+        skip();
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope write, later;
+    touch(f, b, 1, FERRY_READ, 0, COUNT);
+    touch(f, b, 2, FERRY_READ, 0, COUNT);
+    open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &write);
+    OK(ferry_buffer_evict(b, 0));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 2));
+    /* A later scope of the stream has made the write count: there is nothing to keep. */
+    open_at(f, b, 1, FERRY_READ, 0, 1, &later);
+    OK(ferry_buffer_evict(b, 2));
+    OK(ferry_scope_close(&later));
+    OK(ferry_scope_close(&write));
+    expect_counting(f, b, 0, 0, COUNT, 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* -- zeros that nobody wrote ----------------------------------------------------------------------- */
+
+static void
+test_zeros_that_were_read_are_not_written(void **state)
+{
+    fixture *f = *state;
+    ferry_transfer_stats before = moved(f);
+    ferry_buffer *b = make_ints(f, COUNT);
+    for (int place = 0; place <= f->places; place++) {
+        expect_constant(f, b, place, 0, COUNT, 0);
+        STATE(b, UNINITIALIZED);
+    }
+    expect_moved(f, &before, 0, 0);
+    /* A mark over them is newer than nothing, and the only value. */
+    OK(ferry_buffer_discard(b, 0, FERRY_REST));
+    expect_constant(f, b, 0, 0, COUNT, 0);
+    OK(ferry_buffer_reserve(b, 1));
+    OK(ferry_buffer_mark_dirty(b, 0, FERRY_REST, 1, NULL));
+    assert_int_not_equal(ferry_buffer_state(b), FERRY_STATE_UNINITIALIZED);
+    ferry_buffer_destroy(&b);
+}
+
+/* "Bytes that were never written still read as zero", whoever read them before. */
+static void
+test_an_abandoned_write_of_nothing_reads_zero(void **state)
+{
+    fixture *f = *state;
+    int32_t scribble[COUNT];
+    memset(scribble, 0xEE, sizeof(scribble));
+    for (int place = 0; place <= f->places; place++) {
+        for (ferry_access access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
+            for (int reader = -1; reader <= f->places; reader++) {
+                ferry_buffer *b = make_ints(f, COUNT);
+                ferry_scope scope;
+                if (reader >= 0)
+                    expect_constant(f, b, reader, 0, COUNT, 0);
+                place_write(f, place, open_at(f, b, place, access, 0, COUNT, &scope), scribble, sizeof(scribble));
+                OK(ferry_scope_abandon(&scope));
+                STATE(b, UNINITIALIZED);
+                for (int each = 0; each <= f->places; each++)
+                    expect_constant(f, b, each, 0, COUNT, 0);
+                ferry_buffer_destroy(&b);
+            }
+        }
+    }
+}
+
+/* Nothing of them is written back or lost, either. */
+static void
+test_copies_of_zeros_go_without_a_trace(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_ints(f, COUNT);
+    ferry_transfer_stats before = moved(f);
+    expect_constant(f, b, 1, 0, COUNT, 0);
+    OK(ferry_buffer_evict(b, 1));
+    expect_constant(f, b, 0, 0, COUNT, 0);
+    OK(ferry_buffer_evict(b, 0));
+    assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
+    expect_moved(f, &before, 0, 0);
+    /* Copied elsewhere they are a value. */
+    ferry_buffer *target = make_counting(f, COUNT, 1);
+    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT));
+    expect_constant(f, target, 1, 0, COUNT, 0);
+    assert_int_not_equal(ferry_buffer_state(target), FERRY_STATE_UNINITIALIZED);
+    DESTROY_BUFFERS(&b, &target);
+}
+
+/* -- two devices of different sorts ---------------------------------------------------------------- */
+
+static const char *const mixed[] = {"host,emulated:1", "emulated:1,host"};
+
+static void
+test_a_coherent_place_takes_from_its_own_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(mixed); i++) {
+        fixture fixed, *f = &fixed;
+        fixture_open(f, &(ferry_context_options){.devices = mixed[i]});
+        int coherent = f->coherent ? 1 : 2, apart = 3 - coherent;
+        for (int from = 0; from < 2; from++) {
+            int first = from ? coherent : 0, second = from ? 0 : coherent;
+            ferry_buffer *b = make_ints(f, COUNT);
+            void *memory;
+            write_counting(f, b, 0, 0, COUNT, 0);
+            touch(f, b, apart, FERRY_UPDATE, 0, COUNT);
+            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, first));
+            OK(ferry_buffer_pin(b, first, &memory));
+            ((int32_t *)memory)[7] = 42;
+            ferry_transfer_stats before = moved(f);
+            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, second));
+            ferry_transfer_stats after = moved(f);
+            assert_int_equal(crossing(&after), crossing(&before));
+            OK(ferry_buffer_mark_dirty(b, 0, FERRY_REST, first, NULL));
+            expect_constant(f, b, 0, 7, 1, 42);
+            OK(ferry_buffer_unpin(b, first));
+            ferry_buffer_destroy(&b);
+        }
+        fixture_close(f);
+    }
+}
+
+/* A write at one place scribbles on the memory of all who share it. */
+static void
+test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH(mixed); i++) {
+        fixture fixed, *f = &fixed;
+        fixture_open(f, &(ferry_context_options){.devices = mixed[i]});
+        int coherent = f->coherent ? 1 : 2, apart = 3 - coherent;
+        for (int writer = 0; writer < 2; writer++) {
+            ferry_buffer *b = make_ints(f, COUNT);
+            ferry_scope scope;
+            write_counting(f, b, 0, 0, COUNT, 5);
+            touch(f, b, apart, FERRY_UPDATE, 0, COUNT);
+            expect_counting(f, b, 0, 0, COUNT, 5);
+            expect_counting(f, b, coherent, 0, COUNT, 5);
+            int32_t *memory = open_at(f, b, writer ? coherent : 0, FERRY_UPDATE, 100, 100, &scope);
+            memset(memory, 0xEE, 100 * sizeof(int32_t));
+            OK(ferry_scope_abandon(&scope));
+            expect_counting(f, b, 0, 0, COUNT, 5);
+            expect_counting(f, b, coherent, 0, COUNT, 5);
+            ferry_buffer_destroy(&b);
+        }
+        fixture_close(f);
+    }
+}
+
+/* -- copies of scopes ------------------------------------------------------------------------------ */
+
+/* A scope's number is nobody else's, also when its buffer's description serves another one. */
+static void
+test_no_two_scopes_have_one_number(void **state)
+{
+    fixture *f = *state;
+    uint64_t last = 0;
+    for (int i = 0; i < 100; i++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        for (int k = 0; k <= i % 3; k++) {
+            ferry_scope scope;
+            open_at(f, b, 0, FERRY_UPDATE, 0, COUNT, &scope);
+            assert_true(scope.id > last);
+            last = scope.id;
+            OK(ferry_scope_close(&scope));
+        }
+        ferry_buffer_destroy(&b);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_merged_scopes_keep_each_last_use),
+        TEST(test_a_call_that_is_busy_relies_on_nothing),
+        cmocka_unit_test(test_a_call_that_fails_relies_on_nothing),
+        TEST(test_what_an_earlier_write_covers_is_not_moved),
+        cmocka_unit_test(test_an_abandon_waits_for_the_call_that_relies_on_it),
+        TEST(test_the_old_value_stays_while_a_write_is_open),
+        TEST(test_a_third_copy_may_go_while_a_write_is_open),
+        TEST(test_zeros_that_were_read_are_not_written),
+        TEST(test_an_abandoned_write_of_nothing_reads_zero),
+        TEST(test_copies_of_zeros_go_without_a_trace),
+        cmocka_unit_test(test_a_coherent_place_takes_from_its_own_memory),
+        cmocka_unit_test(test_an_abandoned_write_leaves_no_place_of_its_memory_current),
+        TEST(test_no_two_scopes_have_one_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

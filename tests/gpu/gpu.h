@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_GPU_H
+#define FERRY_TEST_GPU_H
+
+/* What the programs for a GPU share where they run over fakecuda instead. */
+
+#include "tests/support/fakecuda.h"
+
+/* Gives fakecuda, where it is the driver, a body for a kernel that a GPU runs as PTX. */
+static inline void
+gpu_give_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes)
+{
+    struct fakecuda fake;
+    if (fakecuda_find_driver(&fake))
+        fake.fakecuda_register_kernel(name, run, count, bytes);
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that make kernels, and launches that fail or queue up. */
+#include "tests/histories/history.h"
+
+#include "tests/histories/scenes.h"
+
+/* Host functions run on devices without code of their own. */
+static bool
+runs_host_bodies(struct player *p, int place)
+{
+    return strcmp(device_of(&p->world->f, place)->kind, "cuda") != 0;
+}
+
+/* A kernel of this launch's own, which is destroyed while its work is queued. */
+static void
+step_own_kernel(struct player *p)
+{
+    struct target t = choose(p);
+    int32_t first = fresh(p, t.count);
+    if (!runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        return;
+    p->arm = 0;
+    begin_call(p, &t);
+    set_counting(&t.subject->next[t.begin], t.count, first);
+    say(p, "TRY(launch_counting(f.context, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)first);
+    end_call(p, &t, launch_counting(p->world->f.context, stream_for(p), t.handle, t.offset, t.count, first), OVERWRITES);
+}
+
+/* -- many ------------------------------------------------------------------------------------------ */
+
+/* Most queues are short; one in sixty-four is long enough to see what each launch costs, and a few are very long. */
+static size_t
+choose_queue(const struct player *p)
+{
+    unsigned number = p->bytes[1] * 4u + p->bytes[7] / 64u;
+    return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
+}
+
+/* An element that a resize has cut meanwhile got only the later launches' share. */
+static void
+settle_queue(struct player *p, const struct target *t, int32_t value, size_t done)
+{
+    end_call(p, t, FERRY_OK, 0);
+    size_t count = read_now(p, t);
+    for (size_t i = 0; i < count; i++) {
+        int32_t got = p->values[i];
+        if (got != value + (int32_t)done && (got < 0 || got > (int32_t)done))
+            went_wrong(p, "after %zu launches element %zu is %d instead of %d", done, i, (int)got, (int)(value + (int32_t)done));
+        t->subject->expected[t->begin + i] = got;
+        t->subject->doubtful[t->begin + i] = !race_was_quiet(p, t->subject);
+    }
+}
+
+/* A queue of launches that change the range in place: memory rises by no more than a constant for each. */
+static void
+step_queue(struct player *p)
+{
+    struct target t = choose(p);
+    size_t count = choose_queue(p), before = resident_bytes();
+    ferry_status status = FERRY_OK;
+    int32_t value = fresh(p, 1);
+    if (t.count == 0)
+        return;
+    if (t.count > 64)
+        t.count = 64;
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value);
+    p->arm = 0;
+    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)value);
+    if (!end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value), OVERWRITES))
+        return;
+    begin_call(p, &t);
+    say(p, "for (size_t i = 0; i < %zu; i++) TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 1));", count, p->number, choose_stream(p), t.name,
+        t.offset, t.count);
+    size_t done = 0;
+    while (done < count && (status = launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 1)) == FERRY_OK)
+        done++;
+    size_t grown = resident_bytes() - before, may = ((size_t)32 << 20) + 2048 * count;
+    if (resident_bytes() > before && grown > may && p->world->setup.players == 1)
+        went_wrong(p, "%zu queued launches take %zu bytes of memory", count, grown);
+    set_constant(&t.subject->next[t.begin], t.count, value + (int32_t)done);
+    if (status != FERRY_OK)
+        memcpy(&t.subject->expected[t.begin], &t.subject->next[t.begin], t.count * sizeof(int32_t));
+    p->next_value += (int32_t)count;
+    if (is_racing(p, t.subject))
+        settle_queue(p, &t, value, done);
+    else
+        end_call(p, &t, status, 0);
+}
+
+/* -- failures -------------------------------------------------------------------------------------- */
+
+static ferry_status
+launch_failing(struct player *p, const struct target *t)
+{
+    ferry_argument argument = ferry_buffer_argument(t->handle, INT, t->offset, t->count);
+    say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t->name, t->offset, t->count);
+    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));", p->number, choose_stream(p));
+    return ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
+}
+
+/* What comes upon a launch that is going to fail. Each may be done, or return the failure. */
+static void
+come_upon(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    int number = (int)(s - p->world->subjects), place = choose_place(p);
+    ferry_status status;
+    switch (flags_of(p) / 4 % 6) {
+    case 0:
+        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t->name, t->offset, t->count);
+        status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count);
+        break;
+    case 1:
+        say(p, "TRY(ferry_buffer_evict(b[%d], %d));", number, place);
+        status = ferry_buffer_evict(s->handle, place);
+        break;
+    case 2:
+        say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t->name, t->offset, t->count);
+        status = launch_add(&p->world->w, stream_for(p), t->handle, t->offset, t->count, 3);
+        break;
+    case 3:
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t->name, t->offset, t->count, place);
+        status = ferry_buffer_sync_to(t->handle, t->offset, t->count, place);
+        break;
+    case 4:
+        say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t->name, t->offset, t->count, place);
+        status = ferry_buffer_invalidate(t->handle, t->offset, t->count, place);
+        break;
+    default:
+        status = FERRY_OK;
+        break;
+    }
+    bool legal = status == FERRY_OK || status == FERRY_ERROR_CANCELLED || status == FERRY_ERROR_BUSY || status == FERRY_ERROR_INVALID_STATE ||
+                 status == FERRY_ERROR_OUT_OF_RANGE || (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0);
+    if (!legal)
+        went_wrong(p, "upon a launch that is going to fail: %s: %s", ferry_status_name(status), ferry_last_error());
+}
+
+/* The stream returns the failure once, and then the range is overwritten, which makes it good. */
+static void
+make_good(struct player *p, const struct target *t)
+{
+    int32_t first = fresh(p, t->count);
+    say(p, "(void)ferry_stream_synchronize(s[%u][%u]);", p->number, choose_stream(p));
+    (void)!ferry_stream_synchronize(stream_for(p));
+    begin_call(p, t);
+    set_counting(p->values, t->count, first);
+    set_counting(&t->subject->next[t->begin], t->count, first);
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu));", t->name, t->offset, t->count, (int)first, t->count);
+    ferry_status status = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count), again = status;
+    /* Another player has cut the buffer: what is left of the range must be made good before it is read. */
+    for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
+        size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
+        count = left < count ? left : count;
+        again = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count);
+    }
+    end_call(p, t, status, BY_CHUNKS);
+}
+
+/* A launch that fails only after the calls that come upon it. */
+static void
+step_failing_late(struct player *p)
+{
+    struct target t = choose(p);
+    if (t.count == 0 || !p->world->failing || p->held.subject == t.subject ||
+        !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        return;
+    p->arm = 0;
+    drain(p);
+    /* Other players' calls may be what meets the failure: it is logged where they were asynchronous. */
+    p->tripped = true;
+    begin_call(p, &t);
+    ferry_status status = launch_failing(p, &t);
+    if (!end_call(p, &t, status, 0))
+        return;
+    come_upon(p, &t);
+    make_good(p, &t);
+}
+
+/* Shrinks and grows the buffer under such a launch, which must not write, or lose, what is behind the end by then. */
+static void
+step_failing_resize(struct player *p)
+{
+    struct target t = choose(p);
+    struct subject *s = t.subject;
+    int number = (int)(s - p->world->subjects);
+    size_t count = s->count;
+    if (is_racing(p, s) || t.handle != s->handle || t.count == 0 || t.begin == 0 || s->wrapped || !p->world->failing ||
+        p->held.subject == s || !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        return;
+    p->arm = 0;
+    drain(p);
+    p->tripped = true;
+    begin_call(p, &t);
+    if (!end_call(p, &t, launch_failing(p, &t), 0))
+        return;
+    say(p, "(void)ferry_buffer_resize(b[%d], %zu), (void)ferry_buffer_resize(b[%d], %zu);", number, t.begin, number, count);
+    ferry_status status = ferry_buffer_resize(s->handle, t.begin);
+    if (status == FERRY_OK) {
+        set_constant(&s->expected[t.begin], count - t.begin, 0);
+        memset(&s->written[t.begin], false, count - t.begin);
+        s->count = t.begin;
+        status = ferry_buffer_resize(s->handle, count);
+        if (status == FERRY_OK)
+            s->count = count;
+    }
+    say(p, "(void)ferry_stream_synchronize(s[%u][%u]);", p->number, choose_stream(p));
+    (void)!ferry_stream_synchronize(stream_for(p));
+    if (s->count == count)
+        make_good(p, &t);
+}
+
+const struct step kernel_steps[] = {
+    {"own_kernel", step_own_kernel, 2},
+    {"queue", step_queue, 1},
+    {"failing_late", step_failing_late, 3},
+    {"failing_resize", step_failing_resize, 2},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a library that does not know the rule. */
+#include "tests/unit/cuda_fixture.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/ferry.h>
+#include <ferry/int.h>
+
+enum { COUNT = 4096, BYTES = COUNT * 4 };
+
+static ferryi_device *
+open_strict(const char *rules)
+{
+    fake->fakecuda_set_strict(rules);
+    return open_build(NEW, 0);
+}
+
+static int
+clear_rules(void **state)
+{
+    fake->fakecuda_set_strict("");
+    return clear_faults(state);
+}
+
+/* -- managed memory that host and device may not use at once -- */
+
+static sigjmp_buf faulted;
+
+static void
+on_fault(int number)
+{
+    (void)number;
+    siglongjmp(faulted, 1);
+}
+
+/* Does the host fault when it writes there? */
+static bool
+faults(volatile int *memory)
+{
+    struct sigaction action = {.sa_handler = on_fault}, before;
+    volatile bool fault = true;
+    sigaction(SIGSEGV, &action, &before);
+    if (sigsetjmp(faulted, 1) == 0) {
+        *memory = 1;
+        fault = false;
+    }
+    sigaction(SIGSEGV, &before, NULL);
+    return fault;
+}
+
+static _Atomic int gate;
+
+static void
+write_late(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)grid, (void)block;
+    while (!gate)
+        usleep(100);
+    **(int **)parameters[0] = 7;
+}
+
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry write_late(.param .u64 a) { ret; }\n";
+
+static void
+test_the_host_faults_while_a_kernel_runs(void **state)
+{
+    ferryi_device *device = open_strict("managed");
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferryi_cu_context context;
+    ferryi_cu_pointer managed = 0;
+    void *module, *function;
+    (void)state;
+    fake->fakecuda_register_kernel("write_late", write_late, 1, (size_t[]){sizeof(int *)});
+    OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
+    OK(device->ops->code_function(device, module, "write_late", &function));
+    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
+    assert_int_equal(cuda->driver->cuMemAllocManaged(&managed, 64, FERRYI_CU_MEM_ATTACH_GLOBAL), 0);
+    int *memory = (int *)(uintptr_t)managed;
+    assert_false(faults(memory));
+    gate = 0;
+    OK(device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}}, (void *)2));
+    assert_true(faults(memory));
+    gate = 1;
+    OK(device->ops->synchronize(device));
+    assert_int_equal(*memory, 7);
+    assert_int_equal(cuda->driver->cuMemFree_v2(managed), 0);
+    assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&context), 0);
+    OK(device->ops->code_unload(device, module));
+    close_device(device);
+}
+
+static void
+test_such_memory_is_not_offered(void **state)
+{
+    ferryi_device *device = open_strict("managed");
+    void *memory = &memory;
+    (void)state;
+    assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), 0);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory), FERRY_ERROR_UNSUPPORTED);
+    assert_ptr_equal(memory, &memory);
+    close_device(device);
+}
+
+/* A managed buffer has one address at every place, so that it needs every device, except those that use the host's memory anyway. */
+static void
+test_every_device_must_offer_it(void **state)
+{
+    static const struct {
+        const char *devices, *rules;
+        ferry_status expected;
+    } worlds[] = {{"host,cuda:0", "", FERRY_OK},
+                  {"host,cuda:0", "managed", FERRY_ERROR_UNSUPPORTED},
+                  {"host", "", FERRY_ERROR_UNSUPPORTED}};
+    ferry_buffer_options managed = {.memory = FERRY_MEMORY_MANAGED};
+    (void)state;
+    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+        ferry_context_options options = {.devices = worlds[i].devices};
+        ferry_context *context;
+        ferry_int_buffer buffer = {0};
+        fake->fakecuda_set_strict(worlds[i].rules);
+        OK(ferry_context_create(&options, &context));
+        assert_int_equal(ferry_int_create(context, COUNT, &managed, &buffer), worlds[i].expected);
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* -- shared memory -- */
+
+static const char shared_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                                 ".shared .align 16 .b8 of_module[8192];\n"
+                                 ".extern .shared .align 16 .b8 dynamic[];\n"
+                                 ".visible .entry much() { .shared .align 4 .b32 own[6144]; mov.u32 %r1, of_module; ret; }\n"
+                                 ".visible .entry none() { ret; }\n";
+
+static void
+nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)parameters, (void)grid, (void)block;
+}
+
+static ferry_status
+launch_shared(ferryi_device *device, void *function, uint32_t bytes)
+{
+    return device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
+}
+
+/* 32 KiB of its own and 24 of the launch are more than 48 together. */
+static void
+test_static_shared_memory_counts(void **state)
+{
+    ferryi_device *device = open_strict("");
+    void *module, *much, *none;
+    (void)state;
+    fake->fakecuda_register_kernel("much", nothing, 0, NULL);
+    fake->fakecuda_register_kernel("none", nothing, 0, NULL);
+    OK(device->ops->code_load(device, shared_ptx, sizeof(shared_ptx), &module));
+    OK(device->ops->code_function(device, module, "much", &much));
+    OK(device->ops->code_function(device, module, "none", &none));
+    uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
+    OK(launch_shared(device, much, 16 << 10));
+    OK(launch_shared(device, none, 48 << 10));
+    assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised);
+    OK(launch_shared(device, much, 24 << 10));
+    OK(launch_shared(device, much, 24 << 10));
+    assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised + 1);
+    OK(launch_shared(device, much, 195 << 10));
+    assert_int_equal(launch_shared(device, much, 196 << 10), FERRY_ERROR_DEVICE);
+    OK(device->ops->synchronize(device));
+    OK(device->ops->code_unload(device, module));
+    close_device(device);
+}
+
+/* -- pinned memory -- */
+
+static void
+test_too_much_pinned_memory_is_out_of_memory(void **state)
+{
+    ferryi_device *device = open_strict("size");
+    void *memory = &memory;
+    (void)state;
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, (size_t)1 << 50, &memory), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_says("cuMemHostAlloc: CUDA_ERROR_INVALID_VALUE");
+    assert_ptr_equal(memory, &memory);
+    close_device(device);
+}
+
+static ferry_context *
+open_context(const char *rules)
+{
+    ferry_context_options options = {.devices = "cuda:0"};
+    ferry_context *context;
+    fake->fakecuda_set_strict(rules);
+    OK(ferry_context_create(&options, &context));
+    return context;
+}
+
+/* A pool of pinned memory counts on no more than the driver promises, and gives what is asked for all the same. */
+static void
+test_pinned_buffers_need_no_pages(void **state)
+{
+    static const size_t counts[] = {1, 100, COUNT, 64 * COUNT, 1024 * COUNT};
+    ferry_context *context = open_context("align");
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof(counts) / sizeof(counts[0])); i++) {
+        ferry_buffer_options options = {.memory = FERRY_MEMORY_PINNED, .align = i % 2 ? 4096 : 0};
+        ferry_int_buffer buffer;
+        ferry_scope scope;
+        int32_t *memory;
+        OK(ferry_int_create(context, counts[i / 2], &options, &buffer));
+        OK(ferry_int_overwrite_host(buffer, &scope, &memory));
+        assert_int_equal((uintptr_t)memory % (i % 2 ? 4096 : 256), 0);
+        OK(ferry_scope_close(&scope));
+        ferry_int_destroy(&buffer);
+    }
+    ferry_context_destroy(&context);
+}
+
+/* -- batches -- */
+
+/* Every second element of the memory into the buffer and back, in a batch. */
+static void
+copy_in_a_batch(ferry_context *context, int32_t *memory)
+{
+    ferry_int_buffer buffer;
+    ferry_batch *up, *down;
+    int32_t *on_device;
+    ferry_scope scope;
+    OK(ferry_int_create(context, COUNT, NULL, &buffer));
+    OK(ferry_int_overwrite_device(buffer, NULL, &scope, &on_device));
+    OK(ferry_scope_close(&scope));
+    OK(ferry_batch_create(context, &up));
+    OK(ferry_batch_create(context, &down));
+    for (size_t i = 0; i < COUNT; i += 2) {
+        memory[i] = (int32_t)i;
+        OK(ferry_batch_copy_from(up, buffer.raw, ferry_int_element(), i, &memory[i], 1));
+        OK(ferry_batch_copy_to(down, buffer.raw, ferry_int_element(), i, &memory[COUNT + i], 1));
+    }
+    for (int round = 0; round < 4; round++) {
+        memset(&memory[COUNT], 0, BYTES);
+        OK(ferry_batch_submit(up));
+        OK(ferry_batch_submit(down));
+        for (size_t i = 0; i < COUNT; i += 2)
+            assert_int_equal(memory[COUNT + i], i);
+    }
+    ferry_batch_destroy(&up);
+    ferry_batch_destroy(&down);
+    ferry_int_destroy(&buffer);
+}
+
+static void
+test_registered_memory_goes_in_no_batch(void **state)
+{
+    ferry_context *context = open_context("registered");
+    int32_t *memory = aligned_alloc(4096, 2 * BYTES);
+    (void)state;
+    assert_non_null(memory);
+    OK(ferry_context_register_host(context, memory, 2 * BYTES));
+    copy_in_a_batch(context, memory);
+    OK(ferry_context_unregister_host(context, memory));
+    ferry_context_destroy(&context);
+    free(memory);
+}
+
+static void
+test_refused_batches_go_one_by_one(void **state)
+{
+    ferry_context *context = open_context("batch");
+    int32_t *memory = malloc(2 * BYTES);
+    (void)state;
+    assert_non_null(memory);
+    copy_in_a_batch(context, memory);
+    ferry_context_destroy(&context);
+    free(memory);
+}
+
+int
+main(void)
+{
+#define STRICT_TEST(name) cmocka_unit_test_teardown(name, clear_rules)
+    const struct CMUnitTest tests[] = {
+        STRICT_TEST(test_the_host_faults_while_a_kernel_runs),
+        STRICT_TEST(test_such_memory_is_not_offered),
+        STRICT_TEST(test_every_device_must_offer_it),
+        STRICT_TEST(test_static_shared_memory_counts),
+        STRICT_TEST(test_too_much_pinned_memory_is_out_of_memory),
+        STRICT_TEST(test_pinned_buffers_need_no_pages),
+        STRICT_TEST(test_registered_memory_goes_in_no_batch),
+        STRICT_TEST(test_refused_batches_go_one_by_one),
+    };
+    name_fakecuda();
+    return cmocka_run_group_tests(tests, load_builds, NULL);
+}
