@@ -36,11 +36,12 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* An element that a resize has cut meanwhile got only the later launches' share. */
+/* An element that a resize has cut meanwhile got only the later launches' share. When it came before the first launch, none is done. */
 static void
-settle_queue(struct player *p, const struct target *t, int32_t value, size_t done)
+settle_queue(struct player *p, const struct target *t, int32_t value, size_t done, ferry_status status)
 {
-    end_call(p, t, FERRY_OK, 0);
+    if (!end_call(p, t, done > 0 ? FERRY_OK : status, 0))
+        return;
     size_t count = read_now(p, t);
     for (size_t i = 0; i < count; i++) {
         int32_t got = p->values[i];
@@ -83,7 +84,7 @@ step_queue(struct player *p)
         memcpy(&t.subject->expected[t.begin], &t.subject->next[t.begin], t.count * sizeof(int32_t));
     p->next_value += (int32_t)count;
     if (is_racing(p, t.subject))
-        settle_queue(p, &t, value, done);
+        settle_queue(p, &t, value, done, status);
     else
         end_call(p, &t, status, 0);
 }
