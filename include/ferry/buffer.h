@@ -428,11 +428,12 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unpin(ferry_buffer *buffer, 
 /** True when the host copy exists and is page-locked. */
 FERRY_API bool ferry_buffer_is_pinned(ferry_buffer *buffer);
 /**
- * Starts bringing the whole handle's range to a place, and returns. A helper thread brings it, by work on `stream` (NULL: the
- * place's default stream). Scopes and launches that need the bytes wait for them. What the program queues on `stream` by itself
- * is not ordered after the prefetch: it needs a scope at the place. Place 0 prefetches to the host. A prefetch is a hint: it
- * has no event, and one that finds no memory brings nothing and is logged as FERRY_LOG_INFO. The driver of the stream's device
- * moves the pages of managed memory: FERRY_ERROR_UNSUPPORTED where it cannot (FERRY_CAN_MANAGE_CONCURRENTLY).
+ * Starts bringing the whole handle's range to a place, and returns. A helper thread brings it, and does not touch `stream` (NULL:
+ * the place's default stream), which may be destroyed at once. Scopes and launches that need the bytes wait for them. What the
+ * program queues on `stream` by itself is not ordered after the prefetch: it needs a scope at the place. Place 0 prefetches to
+ * the host. A prefetch is a hint: it has no event, and one that finds no memory brings nothing and is logged as FERRY_LOG_INFO.
+ * The driver moves the pages of managed memory, by work on `stream`: FERRY_ERROR_UNSUPPORTED where it cannot
+ * (FERRY_CAN_MANAGE_CONCURRENTLY).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream);
 /** The same for `count` elements from `offset`. */

@@ -239,16 +239,16 @@ run_prefetch(struct ferryi_copy_call *call)
 static ferry_status
 prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_lane *lane)
 {
-    if (buffer->store->memory == FERRY_MEMORY_MANAGED) {
-        ferry_status status = ferryi_managed_prefetch(buffer->store, range, place, lane);
-        if (status != FERRY_OK)
-            return status;
-    }
+    ferry_status status = FERRY_OK;
+    if (buffer->store->memory == FERRY_MEMORY_MANAGED)
+        status = ferryi_managed_prefetch(buffer->store, range, place, lane);
     struct ferryi_copy_call call = {.run = run_prefetch, .is_hint = true};
     call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                       .place = (uint8_t)place, .reason = "prefetch",
-                                       .lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL};
-    return start(buffer->store->context, &call, 0, NULL); /* nobody follows it */
+                                       .place = (uint8_t)place, .reason = "prefetch"};
+    /* The caller's stream may be gone when the helper thread comes to it. */
+    if (status == FERRY_OK)
+        status = ferryi_copy_lane(buffer->store, place, &call.main.lane);
+    return status == FERRY_OK ? start(buffer->store->context, &call, 0, NULL) : status; /* nobody follows it */
 }
 
 ferry_status

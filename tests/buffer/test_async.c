@@ -172,6 +172,7 @@ test_events_and_buffers_may_go_first(void **state)
 }
 
 struct gate {
+    ferry_direction direction; /* of the transfers of which the first is held */
     atomic_bool held, open;
 };
 
@@ -183,12 +184,12 @@ wait_until(const atomic_bool *set)
         ferryi_sleep_ns(1000000);
 }
 
-/* Holds the thread of the first download until the gate opens. */
+/* Holds the thread of the first transfer that way until the gate opens. */
 static void
-hold_downloads(const ferry_trace *trace, void *user)
+hold_way(const ferry_trace *trace, void *user)
 {
     struct gate *gate = user;
-    if (trace->direction != FERRY_DIRECTION_DOWNLOAD || atomic_exchange(&gate->held, true))
+    if (trace->direction != gate->direction || atomic_exchange(&gate->held, true))
         return;
     wait_until(&gate->open);
 }
@@ -199,8 +200,8 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
 {
     (void)state;
     fixture f;
-    struct gate gate = {.held = false};
-    ferry_context_options options = {.trace = hold_downloads, .trace_user = &gate};
+    struct gate gate = {.direction = FERRY_DIRECTION_DOWNLOAD};
+    ferry_context_options options = {.trace = hold_way, .trace_user = &gate};
     int32_t *values = counting(1), *got = counting(0);
     fixture_open(&f, &options);
     ferry_buffer *a = make_ints(&f, COUNT), *b = make_ints(&f, COUNT);
@@ -223,6 +224,36 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     fixture_close(&f);
     free(values);
     free(got);
+}
+
+/* "`stream` ... may be destroyed at once": the helper thread that is to prefetch has not come to it. */
+static void
+test_the_stream_of_a_prefetch_may_go_first(void **state)
+{
+    (void)state;
+    fixture f;
+    struct gate gate = {.direction = FERRY_DIRECTION_UPLOAD};
+    ferry_context_options options = {.trace = hold_way, .trace_user = &gate};
+    int32_t *values = counting(1);
+    fixture_open(&f, &options);
+    ferry_buffer *a = make_ints(&f, COUNT), *b = make_ints(&f, COUNT);
+    ferry_stream *stream;
+    ferry_event *up;
+    OK(ferry_stream_create(f.context, 1, &stream));
+    write_counting(&f, b, 0, 0, COUNT, 5);
+    OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, f.stream, &up));
+    if (!f.coherent)
+        wait_until(&gate.held);
+    OK(ferry_buffer_prefetch(b, 1, stream));
+    ferry_stream_destroy(&stream);
+    atomic_store(&gate.open, true);
+    finish(&up);
+    OK(ferry_buffer_wait_idle(b, 1));
+    assert_true(ferry_buffer_is_current(b, 1));
+    ferry_buffer_destroy(&a);
+    ferry_buffer_destroy(&b);
+    fixture_close(&f);
+    free(values);
 }
 
 /* -- progress -- */
@@ -369,6 +400,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_memory_may_be_touched_after_the_event),
+        TEST(test_the_stream_of_a_prefetch_may_go_first),
         TEST(test_calls_take_effect_in_the_order_of_submission),
         TEST(test_scopes_wait_for_calls_in_flight),
         TEST(test_cancelled_calls_leave_the_map_truthful),

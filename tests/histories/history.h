@@ -88,7 +88,7 @@ struct subject {
 struct pending {
     ferry_event *event;
     bool reads;
-    size_t count;
+    size_t count, pitch, width; /* of what it reads: rows of `width` elements */
     int32_t values[LENGTH_MAX], expected[LENGTH_MAX];
     bool doubtful[LENGTH_MAX];
 };
@@ -256,6 +256,8 @@ void set_constant(int32_t *target, size_t count, int32_t value);
 /* So many values that no other step uses. */
 int32_t fresh(struct player *p, size_t count);
 /* These are the values that the range must have now. */
+/* What lies between the rows was not read. */
+void expect_rows(struct player *p, const struct target *target, const int32_t *values, size_t pitch, size_t width);
 void expect_range(struct player *p, const struct target *target, const int32_t *values);
 /* Through ferry_buffer_copy_to(), all that the player owns. */
 void expect_subject(struct player *p, struct subject *subject);

@@ -114,14 +114,20 @@ fresh(struct player *p, size_t count)
 }
 
 void
-expect_range(struct player *p, const struct target *target, const int32_t *values)
+expect_rows(struct player *p, const struct target *target, const int32_t *values, size_t pitch, size_t width)
 {
     const int32_t *expected = &target->subject->expected[target->begin];
     race_look(p, target->subject);
     for (size_t i = 0; i < target->count; i++)
-        if (!is_right(p, target->subject, target->begin + i, values[i]))
+        if (i % pitch < width && !is_right(p, target->subject, target->begin + i, values[i]))
             went_wrong(p, "element %zu of %s is %d instead of %d", target->offset + i, target->name, (int)values[i],
                        (int)expected[i]);
+}
+
+void
+expect_range(struct player *p, const struct target *target, const int32_t *values)
+{
+    expect_rows(p, target, values, 1, 1);
 }
 
 static struct target

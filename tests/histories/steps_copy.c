@@ -251,6 +251,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
     finish(p, which);
     pending->reads = reads;
     pending->count = t->count;
+    pending->pitch = pending->width = 1;
     memcpy(pending->expected, &t->subject->expected[t->begin], t->count * sizeof(int32_t));
     return which;
 }
@@ -281,7 +282,7 @@ end_async(struct player *p, const struct target *t, size_t which, ferry_status s
         status = ferry_event_synchronize(pending->event);
         ferry_event_destroy(&pending->event);
         if (status == FERRY_OK && pending->reads)
-            expect_range(p, t, pending->values);
+            expect_rows(p, t, pending->values, pending->pitch, pending->width);
     }
     if (status == FERRY_ERROR_CANCELLED && cancel) {
         struct chunked c = {.stops = true};
@@ -530,6 +531,8 @@ step_rows_async(struct player *p)
         status = ferry_buffer_copy_from_2d_async(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, stream, &pending->event);
     } else if (way == 1) {
         memcpy(pending->values, pending->expected, to.count * sizeof(int32_t));
+        pending->pitch = pitch;
+        pending->width = width;
         char memory[32];
         snprintf(memory, sizeof(memory), "later[%zu]", which);
         say_values(p, "put", memory, pending->expected, to.count);
