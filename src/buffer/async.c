@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/async.h"
+#include "src/buffer/claim.h"
 #include "src/buffer/copy.h"
 #include "src/buffer/managed.h"
 
@@ -236,6 +237,17 @@ run_prefetch(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL) : status;
 }
 
+/* What is there needs no job: calls in a row would keep whoever wants the range for itself waiting. */
+static bool
+is_there(ferryi_store *store, const struct ferryi_access *access)
+{
+    ferryi_store_lock(store);
+    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes && ferryi_claim_is_hit(store, access) &&
+                 ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;
+    ferryi_store_unlock(store);
+    return there;
+}
+
 static ferry_status
 prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_lane *lane)
 {
@@ -248,6 +260,8 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_lane
     /* The caller's stream may be gone when the helper thread comes to it. */
     if (status == FERRY_OK)
         status = ferryi_copy_lane(buffer->store, place, &call.main.lane);
+    if (status == FERRY_OK && is_there(buffer->store, &call.main))
+        return FERRY_OK;
     return status == FERRY_OK ? start(buffer->store->context, &call, 0, NULL) : status; /* nobody follows it */
 }
 
