@@ -252,6 +252,14 @@ make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     return true;
 }
 
+/* A block that a compaction moves away is of no list, from one moment under the mutex to the next. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
+static bool
+make_room_for(ferry_pool *pool, struct ferryi_cache *cache, const ferry_block *block)
+{
+    return block->list < FERRYI_POOL_CLASSES && make_room(pool, cache, block->list);
+}
+
 bool
 ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
 {
@@ -269,13 +277,13 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
     block->stamp = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     set_clock(cache);
-    bool given = make_room(pool, cache, block->list);
+    bool given = make_room_for(pool, cache, block);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);
         fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
         ferryi_mutex_lock(&pool->mutex);
         store_empty(pool, fresh);
-        given = make_room(pool, cache, block->list);
+        given = make_room_for(pool, cache, block);
     }
     if (given)
         ferryi_cache_push(cache, block->list, block, stamp);

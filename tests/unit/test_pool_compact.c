@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "src/pool/magazine.h"
+#include "tests/support/short_memory.h"
+
 /* Compaction, with holders that can move some of their blocks. */
 
 enum { HELD = 256 };
@@ -268,6 +274,79 @@ test_other_threads_go_on(void **state)
     fixture_close(&fixture);
 }
 
+/* -- beside other threads ---------------------------------------------------------------------------- */
+
+struct meeting {
+    struct mover mover;
+    pthread_t compacting;
+    atomic_bool moving, given;
+    ferry_block *block;
+};
+
+static void
+wait_for(const atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        ferryi_yield();
+}
+
+static size_t
+move_nothing_until_given(void *user, ferry_pool *pool)
+{
+    struct meeting *meeting = user;
+    (void)pool;
+    atomic_store(&meeting->moving, true);
+    wait_for(&meeting->given);
+    return 0;
+}
+
+static void *
+compact(void *pool)
+{
+    assert_int_equal(ferry_pool_compact(pool, NULL), FERRY_OK);
+    return NULL;
+}
+
+static void
+begin_to_compact(void *user)
+{
+    struct meeting *meeting = user;
+    assert_int_equal(pthread_create(&meeting->compacting, NULL, compact, meeting->mover.fixture->pool), 0);
+    wait_for(&meeting->moving);
+    assert_true(ferryi_block_is_leaving(meeting->block));
+}
+
+/* A thread whose first block of the class it is asks for a magazine. */
+static void *
+give_the_block(void *user)
+{
+    struct meeting *meeting = user;
+    short_memory_meet(sizeof(struct ferryi_magazine), begin_to_compact, meeting);
+    ferryi_pool_give(meeting->block, 0);
+    return NULL;
+}
+
+/* The block went into a magazine of no class, where nobody found it again. */
+static void
+test_a_compaction_begins_within_a_give(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    static struct meeting meeting;
+    pthread_t giving;
+    mover_open(&meeting.mover, &fixture, 0, 256 * KIB, 64, 8);
+    fixture.pool->config.holders.relocate = move_nothing_until_given;
+    fixture.pool->config.holders.user = &meeting;
+    meeting.block = meeting.mover.blocks[0];
+    meeting.mover.blocks[0] = meeting.mover.blocks[--meeting.mover.count];
+    assert_int_equal(pthread_create(&giving, NULL, give_the_block, &meeting), 0);
+    pthread_join(giving, NULL);
+    atomic_store(&meeting.given, true);
+    pthread_join(meeting.compacting, NULL);
+    assert_agrees(&fixture);
+    mover_close(&meeting.mover);
+}
+
 int
 main(void)
 {
@@ -280,6 +359,7 @@ main(void)
         cmocka_unit_test(test_memory_that_cannot_be_freed_stays_usable),
         cmocka_unit_test(test_arguments_are_checked),
         cmocka_unit_test(test_other_threads_go_on),
+        cmocka_unit_test(test_a_compaction_begins_within_a_give),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
