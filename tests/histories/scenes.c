@@ -251,9 +251,12 @@ void
 scene_pool_limit(const struct scene *s)
 {
     ferry_pool *pool;
+    ferry_place_info info;
     int place = ferry_stream_place(s->stream);
-    /* The host has no limit of its own, and keeps the only copy of what players make: it has room for that. */
-    size_t memory = place == FERRY_PLACE_HOST ? s->world->setup.memory * 64 : s->world->setup.memory;
+    if (!WENT(s, ferry_context_place_info(s->world->f.context, place, &info)))
+        return;
+    /* The host keeps the only copy of what players make: it has room for that. */
+    size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4], .wait_ms = s->flags & 8 ? 1 : 0, .high_water_bytes = s->flags & 16 ? memory / 4 : 0};
     if (memory == 0 || !WENT(s, ferry_context_pool(s->world->f.context, place, FERRY_MEMORY_DEVICE, &pool)))

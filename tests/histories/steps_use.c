@@ -150,7 +150,7 @@ step_rest(struct player *p)
         return;
     MUST(p, status);
     size_t count = ferry_buffer_count(t.handle);
-    if (!memory && !(racing ? race_knows_count(t.subject, t.begin) : count == t.begin))
+    if (!memory && count != t.begin && !(racing && race_knows_count(t.subject, t.begin)))
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin, count);
     race_look(p, t.subject);
     /* The buffer may have grown after the end was found and before the range was locked. */
