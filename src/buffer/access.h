@@ -91,6 +91,8 @@ ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int s
 
 /* Block until the calls that are under way on the store now, asynchronous ones too, have ended. Scopes are not waited for. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
+/* The same under the lock, which is let go meanwhile, until there is none: evictions begin without being asked. Not within a callback. */
+FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store *store);
 /* Does a call of this thread, of any where it is 0, use ranges of the store? */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
 /* The failure of reading bytes whose value was lost. */

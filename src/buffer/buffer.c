@@ -430,9 +430,6 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": it was destroyed before", ferryi_store_name(store));
     if (owners != 1)
         return;
-    /* What is left of it is done before the caller may free the wrapped memory. */
-    if (store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_store_is_dead(store))
-        (void)ferryi_access_wait_calls(store, "destroy a buffer");
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;

@@ -352,6 +352,15 @@ ferryi_access_wait_calls(ferryi_store *store, const char *what)
     return FERRY_OK;
 }
 
+void
+ferryi_access_outlast_calls(ferryi_store *store)
+{
+    while (has_call_before(store, UINT64_MAX) && ferryi_callback_may_wait()) {
+        ferryi_store_unlock_and_park(store, 0);
+        ferryi_store_lock(store);
+    }
+}
+
 bool
 ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 {

@@ -9,6 +9,7 @@
 #include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/base/sanitizer.h"
+#include "src/buffer/access.h"
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
@@ -387,6 +388,9 @@ ferryi_store_release(ferryi_store *store)
     assert(store->references > 0);
     if (store->references == 1 && store->claim_count > 0)
         report_open_scopes(store);
+    /* What is left of a wrap is done before the caller may free the memory: by nobody else, later. */
+    if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_store_is_dead(store))
+        ferryi_access_outlast_calls(store);
     bool last = --store->references == 0;
     uint32_t claims = store->claim_count;
     if (last && claims > 0)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Run one static analyser over src/, include/, cli/ and examples/.
 
-usage: analyse.py clang-tidy|cppcheck|gcc BUILD-FOLDER
+usage: analyse.py clang-tidy|cppcheck|gcc BUILD-FOLDER [OPTION-OF-CLANG-TIDY...]
 
 The build folder has been built: its compile_commands.json says how each file is compiled, and its generated headers
 are there. Findings go to standard output; the exit status says whether there were any.
@@ -45,7 +45,7 @@ def sources(build):
 
 
 def tidy(build, path, _):
-    return subprocess.run(["clang-tidy", "--quiet", "-p", build, path], capture_output=True, text=True)
+    return subprocess.run(["clang-tidy", "--quiet", "-p", build, *sys.argv[3:], path], capture_output=True, text=True)
 
 
 def gcc(_, path, entry):

@@ -99,6 +99,14 @@ meet_at_point(void (*run)(void *user), void *user)
 }
 
 void
+meet_nowhere(void)
+{
+#ifdef FERRYI_INTERLEAVES
+    atomic_store(&ferryi_interleave, NULL);
+#endif
+}
+
+void
 need_points(void)
 {
 #ifndef FERRYI_INTERLEAVES

@@ -5,9 +5,93 @@
  */
 #include "tests/buffer/meeting.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "src/buffer/buffer.h"
 
 enum { COUNT = 1000 };
+
+/* -- the end of a wrap ------------------------------------------------------------------------------- */
+
+/* A second thread whose buffer makes the wrap's copy go, and which is held while the wrap is written back. */
+struct evictor {
+    ferry_context *context;
+    ferry_stream *stream;
+    pthread_t thread;
+    unsigned countdown; /* points until it comes */
+    atomic_bool started, moving, over;
+};
+
+static void
+linger(void *user)
+{
+    struct evictor *evictor = user;
+    atomic_store(&evictor->moving, true);
+    ferryi_sleep_ns(20000000); /* a destroy that does not wait for it comes to its end */
+}
+
+static void *
+want_memory(void *user)
+{
+    struct evictor *evictor = user;
+    ferry_buffer *buffer;
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_create(evictor->context, BYTE, LIMIT / 2, NULL, &buffer));
+    if (ferry_buffer_open_device(buffer, BYTE, FERRY_OVERWRITE, evictor->stream, 0, FERRY_REST, &scope, &memory) == FERRY_OK)
+        OK(ferry_scope_close(&scope));
+    ferry_buffer_destroy(&buffer);
+    atomic_store(&evictor->over, true);
+    return NULL;
+}
+
+static void
+evict_beside(void *user)
+{
+    struct evictor *evictor = user;
+    if (--evictor->countdown > 0) {
+        meet_at_point(evict_beside, evictor);
+        return;
+    }
+    evictor->started = true;
+    meet_in("copy_download", linger, evictor);
+    assert_int_equal(pthread_create(&evictor->thread, NULL, want_memory, evictor), 0);
+    for (int i = 0; i < 500 && !atomic_load(&evictor->moving) && !atomic_load(&evictor->over); i++)
+        ferryi_sleep_ns(100000);
+}
+
+/* Newer bytes are back in the wrapped memory, and nobody uses it, when the last handle is gone. */
+static void
+test_a_wrap_ends_beside_its_eviction(void **state)
+{
+    (void)state;
+    need_points();
+    static int memory[LIMIT / 2 / 4];
+    bool started = true;
+    for (unsigned at = 1; started && at < 30; at++) {
+        struct evictor evictor = {.countdown = at};
+        fixture f;
+        ferry_buffer *wrap;
+        fixture_open(&f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT * 3 / 4});
+        evictor.context = f.context;
+        evictor.stream = f.stream;
+        memset(memory, 0, sizeof(memory));
+        OK(ferry_buffer_wrap_host(f.context, INT, memory, LENGTH(memory), NULL, &wrap));
+        write_counting(&f, wrap, 1, 0, LENGTH(memory), 3);
+        OK(ferry_buffer_wait_idle(wrap, 1));
+        meet_at_point(evict_beside, &evictor);
+        ferry_buffer_destroy(&wrap);
+        meet_nowhere();
+        assert_int_equal(memory[0], 3);
+        assert_int_equal(memory[LENGTH(memory) - 1], 3 + (int)LENGTH(memory) - 1);
+        started = evictor.started;
+        if (started)
+            pthread_join(evictor.thread, NULL);
+        fault_hook(NULL, NULL);
+        fixture_close(&f);
+    }
+}
 
 /* -- scopes ----------------------------------------------------------------------------------------- */
 
@@ -348,6 +432,7 @@ main(void)
         TIGHT(test_a_buffer_ends_while_it_is_written_back),
         ROOMY(test_buffers_end_while_memory_is_compacted),
         ROOMY(test_buffers_come_before_they_are_walked_over),
+        cmocka_unit_test(test_a_wrap_ends_beside_its_eviction),
     };
     return cmocka_run_group_tests_name("meetings", tests, NULL, NULL);
 }
