@@ -882,11 +882,13 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     alarm(0);
 }
 
+/* Sanitized builds take ten times as long: there each callback tries every fourth function, and the next one others. */
 static void
 try_callback(void **state)
 {
     const struct callback *callback = *state;
-    for (size_t i = 0; i < LENGTH(entries); i++) {
+    size_t every = FERRYI_SANITIZED_MALLOC ? 4 : 1;
+    for (size_t i = (size_t)(callback - callbacks) % every; i < LENGTH(entries); i += every) {
         try_case(callback, &entries[i], true);
         try_case(callback, &entries[i], false);
     }
