@@ -29,7 +29,11 @@ SETUP = ["-Dgenerator_python=/usr/bin/python3", "-Dexamples=disabled", "-Dbench=
 class Defect:
     name: str
     edits: list  # (file, text, replacement)
-    tests: list = dataclasses.field(default_factory=list)  # programs below the build folder, with arguments
+    tests: list = dataclasses.field(default_factory=list)  # VARIABLE=value, a program below the build folder, and its arguments
+
+
+def program_of(test):
+    return next(word for word in test.split() if "=" not in word)
 
 
 DEFECTS = [
@@ -44,6 +48,16 @@ DEFECTS = [
     Defect("view_past_end", [
         ("src/buffer/store.c", "bool fits = end <= store->map.bytes;", "bool fits = end <= SIZE_MAX;")],
         ["tests/buffer/test_buffer_meetings"]),
+    Defect("wrap_ends_beside_its_eviction", [
+        ("src/buffer/store.c", "        ferryi_access_outlast_calls(store);\n", "        ;\n")],
+        ["tests/buffer/test_buffer_meetings"]),
+    Defect("give_beside_a_compaction", [
+        ("src/pool/magazine.c", "return block->list < FERRYI_POOL_CLASSES && make_room(", "return make_room(")],
+        ["tests/unit/test_pool_compact"]),
+    Defect("prefetch_keeps_its_stream", [
+        ("src/buffer/async.c", "        status = ferryi_copy_lane(buffer->store, place, &call.main.lane);",
+         "        call.main.lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL;")],
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [
         ("src/buffer/buffer.h", "    size_t elements = count == FERRY_REST ? all - offset : count;",
          "    size_t again = ferryi_buffer_count(buffer);\n"
@@ -175,7 +189,8 @@ def try_defect(tree, defect, options, targets):
     found, seconds = play_histories(tree, options.seconds, options.seed)
     rows.append(f"histories, {found}, {seconds:.1f} s" if found else f"histories: not in {seconds:.0f} s")
     for test in defect.tests:
-        status, took, _ = run([tree / "build" / test.split()[0], *test.split()[1:]], 300)
+        words = [tree / "build" / word if word == program_of(test) else word for word in test.split()]
+        status, took, _ = run(["env", *words], 300)
         rows.append(f"{test}: {'not' if status == 0 else 'found'}, {took:.1f} s")
     return rows, any("not" not in row for row in rows)
 
@@ -194,7 +209,7 @@ def main():
         return 0
     tree = options.tree.resolve()
     targets = sorted({HISTORIES, "tests/support/libinterleave.so", "tests/support/libfakecuda.so",
-                      *(test.split()[0] for defect in chosen for test in defect.tests)})
+                      *(program_of(test) for defect in chosen for test in defect.tests)})
     copy_tree(tree)
     if not (tree / "build/build.ninja").exists():
         subprocess.run(["meson", "setup", "build", *SETUP], cwd=tree, check=True, stdout=subprocess.DEVNULL)
