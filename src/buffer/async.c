@@ -242,7 +242,8 @@ static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {
     ferryi_store_lock(store);
-    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes && ferryi_claim_is_hit(store, access) &&
+    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes && ferryi_store_copy(store, access->place)->pointer &&
+                 ferryi_valid_map_holds(&store->map, access->place, access->begin, access->end) &&
                  ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;
     ferryi_store_unlock(store);
     return there;
