@@ -74,7 +74,7 @@ DEFECTS = [
         ["tests/buffer/test_buffer_meetings"]),
     Defect("resize_snapshot_state", [
         ("src/buffer/info.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);", "size_t end = range.end;")],
-        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_resize"]),
+        ["tests/buffer/test_buffer_meetings"]),
     Defect("resize_snapshot_move", [
         ("src/buffer/place.c", "    end = ferryi_min_size(end, store->map.bytes);\n    while (!found", "    while (!found")]),
     Defect("evict_reads_length_early", [
@@ -106,13 +106,15 @@ DEFECTS = [
     Defect("callbacks_wait", [
         ("src/base/callback.h", "return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;", "return true;"),
         ("src/base/callback.h", "__builtin_expect(ferryi_callback_kind() >= FERRYI_CALLBACK_ASK, 0)",
-         "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")]),
+         "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")],
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("on_release_ends_context", [
-        ("src/context.c", "if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, \"destroy a context\"))", "if (false)")]),
+        ("src/context.c", "if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, \"destroy a context\"))", "if (false)")],
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("async_waits_for_itself", [
         ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();",
          "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_worker_is_here();")],
-        ["tests/buffer/test_buffer_evict"]),
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
         ("src/buffer/bodies.c", "    while (bodies->count > 0 && (!entry_at(bodies, 0)->pending", "    while (false && (!entry_at(bodies, 0)->pending")],
         ["tests/unit/test_launch"]),
@@ -121,7 +123,7 @@ DEFECTS = [
          "lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN")]),
     Defect("prefetch_logs_an_error", [
         ("src/buffer/async.c", "{.run = run_prefetch, .is_hint = true}", "{.run = run_prefetch, .is_hint = false}")],
-        ["tests/buffer/test_buffer_async"]),
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("complex_truncate_tail", [
         ("src/convert/kernels.c", "    LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)\n",
          "    PAIR_ROUNDED(from, to, working)\n")],

@@ -265,6 +265,15 @@ resize_at_the_look(fixture *f, size_t count)
 }
 
 static void
+test_the_state_of_what_was_cut(void **state)
+{
+    struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
+    assert_int_equal(ferry_buffer_state(resizer.buffer), FERRY_STATE_HOST_ONLY);
+    assert_true(have_met());
+    DESTROY_BUFFERS(&resizer.buffer);
+}
+
+static void
 test_a_view_of_what_was_cut(void **state)
 {
     struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
@@ -424,6 +433,7 @@ main(void)
         TIGHT(test_a_pin_comes_while_the_buffer_grows),
         ROOMY(test_a_view_comes_while_the_buffer_grows),
         ROOMY(test_memory_is_reserved_while_the_buffer_grows),
+        ROOMY(test_the_state_of_what_was_cut),
         ROOMY(test_a_view_of_what_was_cut),
         ROOMY(test_a_scope_on_what_was_cut),
         ROOMY(test_a_scope_on_a_rest_that_moves),
