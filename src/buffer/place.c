@@ -372,7 +372,7 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
     }
     ferryi_store_lock(store);
     char *pointer = ferryi_store_copy(store, place)->pointer;
-    size_t bytes = ferry_buffer_bytes(buffer);
+    size_t bytes = atomic_load_explicit(&buffer->count, memory_order_relaxed) * buffer->element_bytes;
     ferryi_store_unlock(store);
     *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + bytes);
     return FERRY_OK;

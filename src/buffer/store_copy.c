@@ -112,6 +112,17 @@ ferryi_store_reserve(ferryi_store *store, int place)
     }
 }
 
+/* A pin comes before the memory is there: it is of a place that has none, or not yet. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_pinned_by_a_sharer(const ferryi_store *store, int place)
+{
+    bool pinned = false;
+    for (int each = 0; each <= store->context->place_count; each++)
+        pinned = pinned || (ferryi_store_same_memory(store, each, place) && store->copies[each].pins > 0);
+    return pinned;
+}
+
 struct ferryi_place_copy
 ferryi_store_detach(ferryi_store *store, int place)
 {
@@ -120,7 +131,7 @@ ferryi_store_detach(ferryi_store *store, int place)
     store->exists &= ~FERRYI_PLACE_BIT(place);
     /* Shared memory goes with the last place that uses it. */
     bool still_used = (store->shared >> place & 1) && (store->exists & store->shared);
-    if (!still_used && copy->block && store->copies[place].pins == 0) {
+    if (!still_used && copy->block && !is_pinned_by_a_sharer(store, place)) {
         out = *copy;
         memset(copy, 0, sizeof(*copy));
     }

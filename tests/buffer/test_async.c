@@ -395,6 +395,24 @@ test_a_failure_is_told_by_the_event_or_by_the_log(void **state)
     free(values);
 }
 
+/* "A prefetch is a hint": where the device has no room for it, it brings nothing, and that is no error. */
+static void
+test_a_prefetch_without_memory_is_no_error(void **state)
+{
+    (void)state;
+    atomic_int logged;
+    atomic_init(&logged, 0);
+    fixture f;
+    fixture_open(&f, &(ferry_context_options){.devices = "emulated", .device_bytes_limit = BYTES / 2, .log = note_error, .log_user = &logged});
+    ferry_buffer *b = make_counting(&f, COUNT, 3);
+    OK(ferry_buffer_prefetch(b, 1, NULL));
+    OK(ferry_buffer_wait_idle(b, 1));
+    expect_counting(&f, b, 0, 0, COUNT, 3);
+    DESTROY_BUFFERS(&b);
+    fixture_close(&f);
+    assert_int_equal(atomic_load(&logged), 0);
+}
+
 int
 main(void)
 {
@@ -410,6 +428,7 @@ main(void)
         cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
         cmocka_unit_test(test_progress_is_that_of_the_moment),
         cmocka_unit_test(test_a_failure_is_told_by_the_event_or_by_the_log),
+        cmocka_unit_test(test_a_prefetch_without_memory_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,6 +253,76 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
+/* The host and a device that uses its memory: a pin of one counts while the other's copy goes. */
+struct dropper {
+    ferry_buffer *buffer;
+    unsigned countdown;
+};
+
+static void
+evict_the_sharer(void *user)
+{
+    struct dropper *dropper = user;
+    if (--dropper->countdown > 0)
+        meet_at_point(evict_the_sharer, dropper);
+    else
+        (void)!ferry_buffer_evict(dropper->buffer, 1);
+}
+
+static void
+test_a_pin_meets_the_end_of_a_shared_copy(void **state)
+{
+    (void)state;
+    need_points();
+    fixture f;
+    fixture_open(&f, &(ferry_context_options){.devices = "host,emulated"});
+    for (unsigned at = 1; at <= 12; at++) {
+        struct dropper dropper = {make_ints(&f, COUNT), at};
+        void *memory;
+        OK(ferry_buffer_reserve(dropper.buffer, 1));
+        meet_at_point(evict_the_sharer, &dropper);
+        OK(ferry_buffer_pin(dropper.buffer, 0, &memory));
+        meet_nowhere();
+        memset(memory, 1, COUNT * sizeof(int));
+        OK(ferry_buffer_unpin(dropper.buffer, 0));
+        DESTROY_BUFFERS(&dropper.buffer);
+    }
+    fixture_close(&f);
+}
+
+/* A copy comes at every point of a resize that needs more room, where a copy may come: it has room for the new length. */
+static void
+reserve_within(void *user)
+{
+    struct dropper *dropper = user;
+    if (--dropper->countdown > 0)
+        meet_at_point(reserve_within, dropper);
+    else
+        (void)!ferry_buffer_reserve(dropper->buffer, 1);
+}
+
+static void
+test_a_copy_comes_within_a_resize(void **state)
+{
+    (void)state;
+    need_points();
+    fixture f;
+    fixture_open(&f, &(ferry_context_options){.devices = "emulated"});
+    bool came = true;
+    for (unsigned at = 1; came; at++) {
+        struct dropper dropper = {make_counting(&f, COUNT, 0), at};
+        meet_at_point(reserve_within, &dropper);
+        OK(ferry_buffer_resize(dropper.buffer, 4 * COUNT));
+        meet_nowhere();
+        came = dropper.countdown == 0;
+        ferryi_store *store = dropper.buffer->store;
+        for (int place = 0; place <= 1; place++)
+            assert_true(!store->copies[place].block || store->copies[place].block->requested >= store->map.bytes);
+        DESTROY_BUFFERS(&dropper.buffer);
+    }
+    fixture_close(&f);
+}
+
 /* Just after the call has looked at the count the buffer gets another one. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
@@ -443,6 +513,8 @@ main(void)
         ROOMY(test_buffers_end_while_memory_is_compacted),
         ROOMY(test_buffers_come_before_they_are_walked_over),
         cmocka_unit_test(test_a_wrap_ends_beside_its_eviction),
+        cmocka_unit_test(test_a_pin_meets_the_end_of_a_shared_copy),
+        cmocka_unit_test(test_a_copy_comes_within_a_resize),
     };
     return cmocka_run_group_tests_name("meetings", tests, NULL, NULL);
 }

@@ -812,6 +812,7 @@ test_a_queued_launch_takes_constant_memory(void **state)
         ferry_kernel *first = make_kernel(context, "first", fails ? failing_late : succeeding_late, &gate, scale_parameters, 2);
         ferry_kernel *scale = make_scale(context, NULL);
         (void)queue_updates(first, a, 1);
+        size_t before = heap_bytes();
         size_t few = queue_updates(scale, a, 5000), many = queue_updates(scale, a, 15000);
         print_message("# %s: %zu bytes for each of 5000 launches, %zu for each of the next 15000\n", late[test / 2], few, many);
 #if !FERRYI_SANITIZED_MALLOC
@@ -824,6 +825,9 @@ test_a_queued_launch_takes_constant_memory(void **state)
             assert_lost(a, 0, COUNT);
         else
             assert_holds(a, as_is);
+#if !FERRYI_SANITIZED_MALLOC
+        assert_in_range(heap_bytes(), 0, before + 20000 * 24);
+#endif
         ferry_kernel_destroy(&first);
         ferry_kernel_destroy(&scale);
         ferry_buffer_destroy(&a);
