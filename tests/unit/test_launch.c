@@ -825,9 +825,7 @@ test_a_queued_launch_takes_constant_memory(void **state)
             assert_lost(a, 0, COUNT);
         else
             assert_holds(a, as_is);
-#if !FERRYI_SANITIZED_MALLOC
-        assert_in_range(heap_bytes(), 0, before + 20000 * 24);
-#endif
+        assert_true(FERRYI_SANITIZED_MALLOC || heap_bytes() < before + 20000 * 24);
         ferry_kernel_destroy(&first);
         ferry_kernel_destroy(&scale);
         ferry_buffer_destroy(&a);
