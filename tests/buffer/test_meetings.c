@@ -253,22 +253,49 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* The host and a device that uses its memory: a pin of one counts while the other's copy goes. */
-struct dropper {
+/* A call of another thread, at the point that the countdown comes to. It may have to wait for what the call around it holds. */
+struct visitor {
     ferry_buffer *buffer;
+    ferry_status (*call)(ferry_buffer *buffer, int place); /* at place 1; it may be refused */
     unsigned countdown;
+    pthread_t thread;
+    atomic_bool started, over;
 };
 
-static void
-evict_the_sharer(void *user)
+static void *
+call_beside(void *user)
 {
-    struct dropper *dropper = user;
-    if (--dropper->countdown > 0)
-        meet_at_point(evict_the_sharer, dropper);
-    else
-        (void)!ferry_buffer_evict(dropper->buffer, 1);
+    struct visitor *visitor = user;
+    (void)!visitor->call(visitor->buffer, 1);
+    atomic_store(&visitor->over, true);
+    return NULL;
 }
 
+static void
+visit(void *user)
+{
+    struct visitor *visitor = user;
+    if (--visitor->countdown > 0) {
+        meet_at_point(visit, visitor);
+        return;
+    }
+    atomic_store(&visitor->started, true);
+    assert_int_equal(pthread_create(&visitor->thread, NULL, call_beside, visitor), 0);
+    for (int i = 0; i < 200 && !atomic_load(&visitor->over); i++)
+        ferryi_sleep_ns(100000);
+}
+
+/* Did it come? Then it is over. */
+static bool
+came(struct visitor *visitor)
+{
+    meet_nowhere();
+    if (atomic_load(&visitor->started))
+        pthread_join(visitor->thread, NULL);
+    return atomic_load(&visitor->started);
+}
+
+/* The host and a device that uses its memory: a pin of one counts while the other's copy goes. */
 static void
 test_a_pin_meets_the_end_of_a_shared_copy(void **state)
 {
@@ -276,31 +303,22 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
     need_points();
     fixture f;
     fixture_open(&f, &(ferry_context_options){.devices = "host,emulated"});
-    for (unsigned at = 1; at <= 12; at++) {
-        struct dropper dropper = {make_ints(&f, COUNT), at};
+    bool visited = true;
+    for (unsigned at = 1; visited; at++) {
+        struct visitor visitor = {.buffer = make_ints(&f, COUNT), .call = ferry_buffer_evict, .countdown = at};
         void *memory;
-        OK(ferry_buffer_reserve(dropper.buffer, 1));
-        meet_at_point(evict_the_sharer, &dropper);
-        OK(ferry_buffer_pin(dropper.buffer, 0, &memory));
-        meet_nowhere();
+        OK(ferry_buffer_reserve(visitor.buffer, 1));
+        meet_at_point(visit, &visitor);
+        OK(ferry_buffer_pin(visitor.buffer, 0, &memory));
+        visited = came(&visitor);
         memset(memory, 1, COUNT * sizeof(int));
-        OK(ferry_buffer_unpin(dropper.buffer, 0));
-        DESTROY_BUFFERS(&dropper.buffer);
+        OK(ferry_buffer_unpin(visitor.buffer, 0));
+        DESTROY_BUFFERS(&visitor.buffer);
     }
     fixture_close(&f);
 }
 
 /* A copy comes at every point of a resize that needs more room, where a copy may come: it has room for the new length. */
-static void
-reserve_within(void *user)
-{
-    struct dropper *dropper = user;
-    if (--dropper->countdown > 0)
-        meet_at_point(reserve_within, dropper);
-    else
-        (void)!ferry_buffer_reserve(dropper->buffer, 1);
-}
-
 static void
 test_a_copy_comes_within_a_resize(void **state)
 {
@@ -308,17 +326,16 @@ test_a_copy_comes_within_a_resize(void **state)
     need_points();
     fixture f;
     fixture_open(&f, &(ferry_context_options){.devices = "emulated"});
-    bool came = true;
-    for (unsigned at = 1; came; at++) {
-        struct dropper dropper = {make_counting(&f, COUNT, 0), at};
-        meet_at_point(reserve_within, &dropper);
-        OK(ferry_buffer_resize(dropper.buffer, 4 * COUNT));
-        meet_nowhere();
-        came = dropper.countdown == 0;
-        ferryi_store *store = dropper.buffer->store;
+    bool visited = true;
+    for (unsigned at = 1; visited; at++) {
+        struct visitor visitor = {.buffer = make_counting(&f, COUNT, 0), .call = ferry_buffer_reserve, .countdown = at};
+        meet_at_point(visit, &visitor);
+        OK(ferry_buffer_resize(visitor.buffer, 4 * COUNT));
+        visited = came(&visitor);
+        ferryi_store *store = visitor.buffer->store;
         for (int place = 0; place <= 1; place++)
             assert_true(!store->copies[place].block || store->copies[place].block->requested >= store->map.bytes);
-        DESTROY_BUFFERS(&dropper.buffer);
+        DESTROY_BUFFERS(&visitor.buffer);
     }
     fixture_close(&f);
 }
