@@ -125,8 +125,8 @@ count_device_calls(struct subject *subject, struct bench_report *report)
     if (!loop_device(subject, 0, 1) || !loop_device(subject, 1, 1))
         return bench_failed("uploading");
     for (size_t kind = 0; kind < KIND_COUNT; kind++) {
-        if (ferry_context_transfer_stats(subject->context, &before) != FERRY_OK || !kinds[kind].run(subject, 0, 1000) ||
-            ferry_context_transfer_stats(subject->context, &after) != FERRY_OK)
+        if (ferry_context_get_transfer_stats(subject->context, &before) != FERRY_OK || !kinds[kind].run(subject, 0, 1000) ||
+            ferry_context_get_transfer_stats(subject->context, &after) != FERRY_OK)
             return bench_failed(kinds[kind].name);
         bench_report_device_calls(report, kinds[kind].name, &before, &after);
     }

@@ -18,7 +18,7 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_byte_buffer buffer;
-    ferry_batch *in, *out; /* filled once: what a program that repeats its copies has */
+    ferry_copy_region *in, *out; /* filled once: what a program that repeats its copies has */
 };
 
 static size_t
@@ -41,16 +41,16 @@ open_setting(struct setting *setting, ferry_context *context, size_t ranges, siz
         return false;
     }
     memset(setting->memory, 1, total);
-    if (ferry_byte_create(context, total, NULL, &setting->buffer) != FERRY_OK ||
+    setting->in = malloc(ranges * sizeof(*setting->in));
+    setting->out = malloc(ranges * sizeof(*setting->out));
+    if (!setting->in || !setting->out || ferry_byte_create(context, total, NULL, &setting->buffer) != FERRY_OK ||
         ferry_byte_overwrite_device(setting->buffer, ferry_context_stream(context, 1), &scope, &unused) != FERRY_OK ||
-        ferry_scope_close(&scope) != FERRY_OK || ferry_batch_create(context, &setting->in) != FERRY_OK ||
-        ferry_batch_create(context, &setting->out) != FERRY_OK)
+        ferry_scope_close(&scope) != FERRY_OK)
         return bench_failed("creating the buffer");
     for (size_t i = 0; i < ranges; i++) {
         size_t at = place_of(setting, i);
-        if (ferry_byte_batch_copy_from(setting->in, setting->buffer, at, setting->memory + at, bytes) != FERRY_OK ||
-            ferry_byte_batch_copy_to(setting->out, setting->buffer, at, setting->memory + at, bytes) != FERRY_OK)
-            return bench_failed("filling the batches");
+        setting->in[i] = ferry_byte_region_from(setting->buffer, at, setting->memory + at, bytes);
+        setting->out[i] = ferry_byte_region_to(setting->buffer, at, setting->memory + at, bytes);
     }
     return true;
 }
@@ -58,8 +58,8 @@ open_setting(struct setting *setting, ferry_context *context, size_t ranges, siz
 static void
 close_setting(struct setting *setting)
 {
-    ferry_batch_destroy(&setting->in);
-    ferry_batch_destroy(&setting->out);
+    free(setting->in);
+    free(setting->out);
     ferry_byte_destroy(&setting->buffer);
     free(setting->memory);
 }
@@ -67,8 +67,8 @@ close_setting(struct setting *setting)
 static bool
 copy_batched(struct setting *setting, bool up)
 {
-    if (ferry_batch_submit(up ? setting->in : setting->out) != FERRY_OK)
-        return bench_failed("submitting a batch");
+    if (ferry_copy(up ? setting->in : setting->out, setting->ranges, NULL) != FERRY_OK)
+        return bench_failed("copying a batch");
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
@@ -76,14 +76,11 @@ copy_batched(struct setting *setting, bool up)
 static bool
 copy_gathered(struct setting *setting, bool up)
 {
-    ferry_batch *batch = up ? setting->in : setting->out;
-    ferry_batch_clear(batch);
+    ferry_copy_region *batch = up ? setting->in : setting->out;
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
-        ferry_status status = up ? ferry_byte_batch_copy_from(batch, setting->buffer, at, setting->memory + at, setting->bytes)
-                                 : ferry_byte_batch_copy_to(batch, setting->buffer, at, setting->memory + at, setting->bytes);
-        if (status != FERRY_OK)
-            return bench_failed("filling a batch");
+        batch[i] = up ? ferry_byte_region_from(setting->buffer, at, setting->memory + at, setting->bytes)
+                      : ferry_byte_region_to(setting->buffer, at, setting->memory + at, setting->bytes);
     }
     return copy_batched(setting, up);
 }
@@ -93,8 +90,8 @@ copy_singly(struct setting *setting, bool up)
 {
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
-        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at, setting->bytes)
-                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at, setting->bytes);
+        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at, setting->bytes, NULL)
+                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at, setting->bytes, NULL);
         if (status != FERRY_OK)
             return bench_failed("copying one range");
     }
@@ -161,7 +158,7 @@ main(int argc, char **argv)
 {
     struct bench_options options;
     struct bench_report report;
-    const ferry_context_options far_away = {.devices = "emulated", .emulated_latency_ns = 10000};
+    const ferry_context_options far_away = {.devices = "emulated", .tuning = "emulated.latency=10us"};
     ferry_context *slow = NULL;
     if (!bench_parse(argc, argv, &options))
         return EXIT_FAILURE;

@@ -72,7 +72,9 @@ bench_failed(const char *what)
 ferry_context *
 bench_context(size_t emulated_bytes)
 {
-    ferry_context_options options = {.emulated_memory_bytes = emulated_bytes};
+    char tuning[64];
+    snprintf(tuning, sizeof(tuning), "emulated.memory=%zu", emulated_bytes);
+    ferry_context_options options = {.tuning = tuning};
     ferry_context *context = NULL;
     if (!getenv("FERRY_DEVICE")) {
         options.devices = "cuda";
@@ -146,7 +148,7 @@ write_environment(FILE *file, ferry_context *context)
 #endif
     char processor[128];
     ferry_place_info info;
-    if (ferry_context_place_info(context, 1, &info) != FERRY_OK)
+    if (ferry_context_get_place_info(context, 1, &info) != FERRY_OK)
         return bench_failed("asking for the device");
     find_processor(processor, sizeof(processor));
 

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ferry/convert.h>
+#include <ferry/double.h>
+#include <ferry/double_convert.h>
+#include <ferry/float.h>
+#include <ferry/float_convert.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -49,8 +52,9 @@ bring_to_device(struct world *world)
 static bool
 world_open(struct world *world, const char *devices, const struct link *link, size_t count)
 {
-    const ferry_context_options options = {.devices = devices, .emulated_bytes_per_second = link->bytes_per_second,
-                                           .emulated_memory_bytes = count * 32 + 64 * MIB};
+    char tuning[96];
+    snprintf(tuning, sizeof(tuning), "emulated.bandwidth=%llu emulated.memory=%zu", (unsigned long long)link->bytes_per_second, count * 32 + 64 * MIB);
+    const ferry_context_options options = {.devices = devices, .tuning = tuning};
     *world = (struct world){.count = count, .doubles = malloc(count * sizeof(double)), .floats = malloc(count * sizeof(float))};
     if (!world->doubles || !world->floats) {
         fputs("bench: no memory for the arrays of converting copies\n", stderr);
@@ -86,28 +90,28 @@ arrived(struct world *world, ferry_status status)
 static bool
 up(struct world *world)
 {
-    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles, world->count, FERRY_CONVERT_SATURATE));
+    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles, world->count, FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
 up_in_two(struct world *world)
 {
-    ferry_status status = ferry_double_copy_from(world->wide, 0, world->doubles, world->count);
+    ferry_status status = ferry_double_copy_from(world->wide, 0, world->doubles, world->count, NULL);
     if (status == FERRY_OK)
-        status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count, FERRY_CONVERT_SATURATE);
+        status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count, FERRY_CONVERT_SATURATE, NULL);
     return arrived(world, status);
 }
 
 static bool
 down(struct world *world)
 {
-    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count, FERRY_CONVERT_SATURATE));
+    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count, FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
 down_in_two(struct world *world)
 {
-    ferry_status status = ferry_double_copy_to(world->wide, 0, world->doubles, world->count);
+    ferry_status status = ferry_double_copy_to(world->wide, 0, world->doubles, world->count, NULL);
     if (status == FERRY_OK)
         status = ferry_convert_double_to_float(world->floats, world->doubles, world->count, FERRY_CONVERT_SATURATE);
     return status == FERRY_OK;

@@ -124,7 +124,7 @@ static bool
 time_with_ferry(ferry_context *context, const struct files *files, const struct way *way, double *out_ns, uint64_t *out_direct)
 {
     ferry_file_stats stats;
-    const ferry_stream_file_options options = {
+    const ferry_file_pipeline_options options = {
         .input = files->input,
         .output = way->copies ? files->output : NULL,
         .work = do_nothing,
@@ -135,7 +135,7 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
         .keep_rest = true,
         .stats = &stats,
     };
-    if (ferry_stream_file(context, &options) != FERRY_OK)
+    if (ferry_file_pipeline(context, &options) != FERRY_OK)
         return bench_failed("streaming a file");
     *out_ns = (double)stats.wall_ns;
     *out_direct = stats.bytes_direct;

@@ -139,7 +139,7 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
     ferry_block *block;
     for (size_t i = 0; i < pairs; i++)
-        if (ferry_pool_take(pool, bytes, NULL, &block) != FERRY_OK || ferry_pool_give(&block, NULL) != FERRY_OK)
+        if (ferry_pool_allocate(pool, bytes, NULL, &block) != FERRY_OK || ferry_block_free(&block, NULL) != FERRY_OK)
             return false;
     return true;
 }
@@ -182,7 +182,7 @@ count_instructions(struct bench_report *report, const char *name, const char *me
 static void
 measure_instructions(struct bench_report *report)
 {
-    static const char *const calls[] = {"ferry_pool_take", "ferry_pool_give", NULL};
+    static const char *const calls[] = {"ferry_pool_allocate", "ferry_block_free", NULL};
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
         count_instructions(report, counted[i], "instructions", NULL);
         count_instructions(report, counted[i], "call_instructions", calls);

@@ -64,14 +64,14 @@ pattern_loop pool_loop, peer_loop, heap_loop;
 static inline bool
 pool_take(const struct subject *subject, size_t bytes, ferry_block **out)
 {
-    return ferry_pool_take(subject->pool, bytes, NULL, out) == FERRY_OK;
+    return ferry_pool_allocate(subject->pool, bytes, NULL, out) == FERRY_OK;
 }
 
 static inline bool
 pool_give(const struct subject *subject, ferry_block **block)
 {
     (void)subject;
-    return ferry_pool_give(block, NULL) == FERRY_OK;
+    return ferry_block_free(block, NULL) == FERRY_OK;
 }
 
 static inline bool

@@ -14,10 +14,10 @@ pool_uses_count_calls(ferry_context *context, struct bench_report *report)
     bool ok = ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK;
     for (size_t i = 0; ok && i < 1001; i++) {
         ferry_block *block;
-        ok = (i != 1 || ferry_context_transfer_stats(context, &before) == FERRY_OK) &&
-             ferry_pool_take(pool, BYTES, stream, &block) == FERRY_OK && ferry_pool_give(&block, stream) == FERRY_OK;
+        ok = (i != 1 || ferry_context_get_transfer_stats(context, &before) == FERRY_OK) &&
+             ferry_pool_allocate(pool, BYTES, stream, &block) == FERRY_OK && ferry_block_free(&block, stream) == FERRY_OK;
     }
-    if (!ok || ferry_context_transfer_stats(context, &after) != FERRY_OK)
+    if (!ok || ferry_context_get_transfer_stats(context, &after) != FERRY_OK)
         return bench_failed("taking on a stream");
     bench_report_device_calls(report, "64KiB/1/same stream", &before, &after);
     return true;

@@ -333,14 +333,14 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
     uint8_t *host;
     const uint8_t *there;
     ferry_stream *stream = ferry_context_stream(context, 1);
-    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1) == FERRY_OK;
+    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
     ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
-    ok = ok && ferry_context_transfer_stats(context, &before) == FERRY_OK;
+    ok = ok && ferry_context_get_transfer_stats(context, &before) == FERRY_OK;
     ok = ok && ferry_byte_update_host_range(buffer, bytes / 2 + 77, 4096, &scope, &host) == FERRY_OK;
     if (ok) {
         memset(host, 2, 4096);
         ok = ferry_scope_close(&scope) == FERRY_OK && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
-             ferry_scope_close(&scope) == FERRY_OK && ferry_context_transfer_stats(context, &after) == FERRY_OK;
+             ferry_scope_close(&scope) == FERRY_OK && ferry_context_get_transfer_stats(context, &after) == FERRY_OK;
     }
     ferry_byte_destroy(&buffer);
     if (!ok)
@@ -365,7 +365,7 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     const uint8_t *there;
     size_t bytes = 2 * PIECE * count;
     ferry_stream *stream = ferry_context_stream(context, 1);
-    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1) == FERRY_OK;
+    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
     ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {

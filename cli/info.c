@@ -57,7 +57,7 @@ static const struct capability {
     {FERRY_CAN_MANAGE_CONCURRENTLY, "manage-concurrently"},
     {FERRY_CAN_LOAD_CODE, "load-code"},
     {FERRY_CAN_COMPILE, "compile"},
-    {FERRY_CAN_RUN_HOST_BODY, "run-host-body"},
+    {FERRY_CAN_RUN_HOST_FUNCTION, "run-host-body"},
     {FERRY_CAN_BATCH, "batch"},
     {FERRY_CAN_PEER, "peer"},
     {FERRY_CAN_CAPTURE, "capture"},
@@ -134,8 +134,8 @@ gather(ferry_context *context, struct report *report)
 
     report->place_count = ferry_context_place_count(context) + 1;
     for (int place = 0; place < report->place_count; place++) {
-        FERRY_TRY(status, fail, ferry_context_place_info(context, place, &report->places[place]));
-        FERRY_TRY(status, fail, ferry_context_memory_info(context, place, &report->memory[place]));
+        FERRY_TRY(status, fail, ferry_context_get_place_info(context, place, &report->places[place]));
+        FERRY_TRY(status, fail, ferry_context_get_memory_info(context, place, &report->memory[place]));
         if (!strcmp(report->places[place].kind, "cuda"))
             report->cuda = true;
     }

@@ -28,9 +28,9 @@
 
 static const char usage_text[] =
     "usage: ferry replay [-d DEVICES] [-l BYTES] [-a ALLOCATOR] [-s] [-j] [-o FILE] LOG\n\n"
-    "Do again what an allocation log tells, with Ferry's pool, and say what it costs: time, memory, fragmentation, and\n"
+    "Replays an allocation log with Ferry's pool, and reports what it costs: time, memory, fragmentation, and\n"
     "where memory runs out. LOG is written by Ferry (FERRY_ALLOCATION_LOG, ferry_context_options.allocation_log) or by\n"
-    "RMM's logging resource adaptor; - is standard input. One thread does it all in the order of the lines, whichever\n"
+    "RMM's logging resource adaptor; - is standard input. One thread replays all lines in their order, whichever\n"
     "threads wrote them. Streams of the log become streams of the device, at most 32. Memory is never touched.\n\n"
     "  -d, --device DEVICES      as ferry info; the first one is used. default: FERRY_DEVICE, else host\n"
     "  -l, --limit BYTES         of the pool, such as 512MiB; default: what the device has\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Parts of an image that lives on the device: a tile is fetched, changed and put back as rows, and a thousand scattered edits go
- * over as one batch. Only those bytes cross; the program checks that and says how many. Run it with FERRY_DEVICE=emulated
- * where there is no GPU.
+ * Copies parts of an image that is on the device. The program copies a tile to the host as rows,
+ * changes it and copies it back. It then copies a thousand scattered edits as one batch. It checks that
+ * only those bytes cross, and prints how many. Without a GPU, run it with FERRY_DEVICE=emulated.
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ ground(size_t x, size_t y)
     return (float)(x % 97 + y % 89);
 }
 
-/* An image that only the device has. */
+/* Creates an image that is current only on the device. */
 static ferry_status
 make_image(ferry_context *context, ferry_float_buffer *out)
 {
@@ -32,22 +32,25 @@ make_image(ferry_context *context, ferry_float_buffer *out)
     for (size_t i = 0; i < (size_t)WIDTH * HEIGHT; i++)
         pixels[i] = ground(i % WIDTH, i / WIDTH);
     FERRY_TRY(status, fail, ferry_scope_close(&scope));
-    FERRY_TRY(status, fail, ferry_float_sync_to(*out, 1));
-    FERRY_TRY(status, fail, ferry_float_invalidate_host(*out));
+    FERRY_TRY(status, fail, ferry_float_sync_to(*out, 1, NULL));
+    FERRY_TRY(status, fail, ferry_float_invalidate(*out, FERRY_PLACE_HOST));
 fail:
     return status;
 }
 
-/* TILE rows of TILE pixels: the image's pitch is its width, the tile has no gaps. */
+/* Copies TILE rows of TILE pixels. The pitch of the image is its width; the tile is packed. */
 static ferry_status
 brighten_tile(ferry_float_buffer image, float *tile)
 {
     size_t corner = (size_t)TOP * WIDTH + LEFT;
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_float_copy_to_2d(image, corner, WIDTH, tile, TILE, TILE, TILE));
+    ferry_copy_region down = ferry_float_region_to(image, corner, tile, TILE), up = ferry_float_region_from(image, corner, tile, TILE);
+    down.rows = up.rows = TILE;
+    down.source.row_pitch = up.target.row_pitch = WIDTH;
+    FERRY_TRY(status, fail, ferry_copy(&down, 1, NULL));
     for (size_t i = 0; i < (size_t)TILE * TILE; i++)
         tile[i] += 1000;
-    FERRY_TRY(status, fail, ferry_float_copy_from_2d(image, corner, WIDTH, tile, TILE, TILE, TILE));
+    FERRY_TRY(status, fail, ferry_copy(&up, 1, NULL));
 fail:
     return status;
 }
@@ -58,19 +61,14 @@ place_of(size_t edit)
     return edit * 1999 % EDITS * (WIDTH + 17);
 }
 
-/* Nothing moves before the submission, which sends all edits at once. */
+/* One call copies all edits. */
 static ferry_status
-edit_in_many_places(ferry_context *context, ferry_float_buffer image, const float *values)
+edit_in_many_places(ferry_float_buffer image, const float *values)
 {
-    ferry_batch *batch = NULL;
-    ferry_status status;
-    FERRY_TRY(status, fail, ferry_batch_create(context, &batch));
+    static ferry_copy_region regions[EDITS];
     for (size_t edit = 0; edit < EDITS; edit++)
-        FERRY_TRY(status, fail, ferry_float_batch_copy_from(batch, image, place_of(edit), values + edit * EDIT, EDIT));
-    FERRY_TRY(status, fail, ferry_batch_submit(batch));
-fail:
-    ferry_batch_destroy(&batch);
-    return status;
+        regions[edit] = ferry_float_region_from(image, place_of(edit), values + edit * EDIT, EDIT);
+    return ferry_copy(regions, EDITS, NULL);
 }
 
 static bool
@@ -79,7 +77,7 @@ is_in_tile(size_t x, size_t y)
     return x >= LEFT && x < LEFT + TILE && y >= TOP && y < TOP + TILE;
 }
 
-/* What must have come of it, pixel by pixel. */
+/* Checks the result, pixel by pixel. */
 static bool
 is_right(const float *pixels)
 {
@@ -104,9 +102,9 @@ run(ferry_context *context, ferry_float_buffer image)
     for (size_t i = 0; i < (size_t)EDITS * EDIT; i++)
         values[i] = -1.0f;
     FERRY_TRY(status, fail, brighten_tile(image, tile));
-    FERRY_TRY(status, fail, ferry_context_transfer_stats(context, &before));
-    FERRY_TRY(status, fail, edit_in_many_places(context, image, values));
-    FERRY_TRY(status, fail, ferry_context_transfer_stats(context, &after));
+    FERRY_TRY(status, fail, ferry_context_get_transfer_stats(context, &before));
+    FERRY_TRY(status, fail, edit_in_many_places(image, values));
+    FERRY_TRY(status, fail, ferry_context_get_transfer_stats(context, &after));
     printf("%d edits went over in %llu submission, %llu bytes\n", EDITS,
            (unsigned long long)(after.batch_submissions - before.batch_submissions),
            (unsigned long long)(after.upload.bytes - before.upload.bytes));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The first program: c = a + b, on the best device there is.
+ * The first program: computes c = a + b on the best device.
  *
- * It never says "copy". The launch moves a and b to the device because it reads them there, the read at the end brings
- * c back, and c is not sent to the device because it is overwritten. FERRY_DEVICE=host runs it without a GPU.
+ * It contains no copy. The launch copies a and b to the device because the kernel reads them. Opening
+ * the scope at the end copies c back. c is not copied to the device because the kernel overwrites it.
+ * FERRY_DEVICE=host runs the program without a GPU.
  */
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static const char cuda_source[] =
     "        c[i] = a[i] + b[i];\n"
     "}\n";
 
-/* The same in C, for devices without CUDA: called once per launch. */
+/* The same kernel in C, for devices without CUDA. Ferry calls it once per launch. */
 static ferry_status
 add_on_host(const ferry_call *call, void *user)
 {
@@ -38,7 +39,7 @@ add_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Each parameter's element, and what the kernel does with it; the count is passed by value. */
+/* Lists each parameter's element and access. The count is passed by value. */
 static ferry_status
 create_kernel(ferry_context *context, ferry_kernel **out)
 {
@@ -51,14 +52,14 @@ create_kernel(ferry_context *context, ferry_kernel **out)
     const ferry_kernel_source source = {
         .name = "vector_add",
         .cuda_source = cuda_source,
-        .host_body = add_on_host,
+        .host_function = add_on_host,
         .parameters = parameters,
         .parameter_count = 4,
     };
     return ferry_kernel_create(context, &source, out);
 }
 
-/* Fill a buffer on the host with 0, factor, 2 * factor, ... Nothing moves. */
+/* Fills a buffer on the host with 0, factor, 2 * factor, ... Copies nothing. */
 static ferry_status
 fill_with_multiples(ferry_float_buffer buffer, float factor)
 {
@@ -72,7 +73,7 @@ fill_with_multiples(ferry_float_buffer buffer, float factor)
     return ferry_scope_close(&scope);
 }
 
-/* How many elements of c are not what they should be. Opening the scope waits for the kernel and fetches c. */
+/* Counts the wrong elements of c. Opening the scope waits for the kernel and copies c to the host. */
 static ferry_status
 count_wrong(ferry_float_buffer c, size_t *out)
 {
@@ -88,15 +89,15 @@ count_wrong(ferry_float_buffer c, size_t *out)
     return ferry_scope_close(&scope);
 }
 
-/* Nothing may cross that need not: a and b up, c down; nothing at all where the device shares the host's memory. */
+/* Checks that only a and b went up and only c came down. A device that shares the host's memory copies nothing. */
 static ferry_status
 check_transfers(ferry_context *context, bool *out_ok)
 {
     ferry_place_info device;
     ferry_transfer_stats moved;
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_context_place_info(context, 1, &device));
-    FERRY_TRY(status, fail, ferry_context_transfer_stats(context, &moved));
+    FERRY_TRY(status, fail, ferry_context_get_place_info(context, 1, &device));
+    FERRY_TRY(status, fail, ferry_context_get_transfer_stats(context, &moved));
 
     uint64_t bytes = device.coherent ? 0 : COUNT * sizeof(float);
     printf("%s: %llu bytes up, %llu bytes down\n", device.name, (unsigned long long)moved.upload.bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ferry-gen: writes the typed C API of an element type from its JSON description."""
+"""ferry-gen: writes the typed C API of an element type, headers of inline functions, from its JSON description."""
 
 import argparse
 import os
@@ -10,13 +10,11 @@ from ferry_types import FORMAT_VERSION, GEN_ABI, GeneratorError, load
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
-# command: (template, takes several type files)
+# command: (template, takes several type files, what it writes)
 OUTPUTS = {
-    "header": ("typed.h.j2", False),
-    "source": ("typed.c.j2", False),
-    "convert-header": ("convert.h.j2", True),
-    "convert-source": ("convert.c.j2", True),
-    "convert-pairs": ("convert_pairs.h.j2", True),  # of the library itself
+    "header": ("typed.h.j2", False, "the header of one type"),
+    "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
+    "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
 
 
@@ -33,8 +31,8 @@ def parse(arguments, version):
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     check = commands.add_parser("check", help="only check a type file")
     check.add_argument("types", metavar="TYPE.json", nargs="+")
-    for name, (_, several) in OUTPUTS.items():
-        command = commands.add_parser(name, help=f"write the {name.replace('convert-', 'conversions ')}")
+    for name, (_, several, written) in OUTPUTS.items():
+        command = commands.add_parser(name, help=f"write {written}")
         command.add_argument("types", metavar="TYPE.json", nargs="+" if several else 1)
         command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
         command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
@@ -55,14 +53,13 @@ def template_folder(asked, program):
 
 
 def render(command, types, renderer):
-    template, several = OUTPUTS[command]
+    template, several, _ = OUTPUTS[command]
     if not several:
         return renderer.render(template, t=types[0])
     from ferry_pairs import ConversionSet, KernelSet
-    conversions = ConversionSet(types)
     if command == "convert-pairs":
         return renderer.render(template, k=KernelSet(types))
-    return renderer.render(template, c=conversions)
+    return renderer.render(template, c=ConversionSet(types))
 
 
 def own_modules():

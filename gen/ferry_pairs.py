@@ -9,7 +9,7 @@ that second step means is one line of src/convert/meaning.h for each class of st
 
 import os
 
-from ferry_types import GEN_ABI, TypeFileError, include_line
+from ferry_types import GEN_ABI, TypeFileError, unique
 
 # By (kind, bits): digits of the significand, and the lowest magnitude that is rounded to infinity.
 FLOATS = {
@@ -126,39 +126,50 @@ class KernelSet:
     """What the library's own kernels are made of: integer steps and all pairs."""
 
     def __init__(self, types):
+        check_numeric(types)
         self.sources = ", ".join(element.source for element in types)
         integers = [element for element in types if element.kind in ("int", "uint")]
         self.integer_steps = [IntegerStep(working, target) for working in WORKING_C_TYPES for target in integers]
         self.pairs = numeric_pairs(types)
 
 
+def check_numeric(types):
+    """Refuses what has no conversions, and types that cannot stand in one file."""
+    for element in types:
+        if not is_numeric(element):
+            raise TypeFileError(element.path, "kind", f"'{element.kind}' of {element.bits} bits is not converted; "
+                                "expected float, bfloat, int, uint, bool or complex")
+        if element.kind == "complex" and element.bits == 32:
+            raise TypeFileError(element.path, "bits", "is 32; expected 64 or 128, complex numbers that are converted")
+        if element.prefix != types[0].prefix:
+            raise TypeFileError(element.path, "prefix", f"is '{element.prefix}'; expected '{types[0].prefix}', "
+                                "as in the other types of this header")
+        if sum(element.name == other.name for other in types) > 1:
+            raise TypeFileError(element.path, "name", f"'{element.name}' is given twice; expected each type once")
+
+
+def converts(source, target):
+    """A complex number has no conversion to a real one."""
+    return source is not target and (source.kind != "complex" or target.kind == "complex")
+
+
 def numeric_pairs(types):
-    """All ordered pairs; a complex number has no conversion to a real one."""
-    return [Pair(source, target) for source in types for target in types
-            if source is not target and (source.kind != "complex" or target.kind == "complex")]
+    """All ordered pairs."""
+    return [Pair(source, target) for source in types for target in types if converts(source, target)]
 
 
 class ConversionSet:
-    """All ordered pairs of the given types, for one header and one source."""
+    """The pairs of one type with each of the others, for one header."""
 
     def __init__(self, types):
-        for element in types:
-            if not is_numeric(element):
-                raise TypeFileError(element.path, "kind", f"'{element.kind}' of {element.bits} bits is not converted; "
-                                    "expected float, bfloat, int, uint, bool or complex")
-            if element.kind == "complex" and element.bits == 32:
-                raise TypeFileError(element.path, "bits", "is 32; expected 64 or 128, complex numbers that are converted")
-            if element.prefix != types[0].prefix:
-                raise TypeFileError(element.path, "prefix", f"is '{element.prefix}'; expected '{types[0].prefix}', "
-                                    "as in the other types of this header")
-            if sum(element.name == other.name for other in types) > 1:
-                raise TypeFileError(element.path, "name", f"'{element.name}' is given twice; expected each type once")
-        self.types = types
+        check_numeric(types)
+        owner, *self.others = types
         self.sources = ", ".join(element.source for element in types)
-        self.export = types[0].export
-        self.guard = f"{types[0].prefix.upper()}_CONVERT_H"
-        self.header = os.path.join(os.path.dirname(types[0].header), "convert.h")
-        self.include_line = include_line(self.header)
-        self.include_lines = [element.include_line for element in types]
+        self.title = owner.title
+        self.guard = f"{owner.sym.upper()}_CONVERT_H"
+        self.header = os.path.join(os.path.dirname(owner.header), f"{owner.name}_convert.h")
+        # Of the others only what a conversion needs is here, so that it costs no other type's whole header.
+        self.include_lines = unique([owner.include_line] + [line for other in self.others for line in other.include_lines])
         self.gen_abi = GEN_ABI
-        self.pairs = numeric_pairs(types)
+        self.pairs_from = [Pair(other, owner) for other in self.others if converts(other, owner)]
+        self.pairs_to = [Pair(owner, other) for other in self.others if converts(owner, other)]

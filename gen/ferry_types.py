@@ -10,7 +10,7 @@ import os
 import re
 
 FORMAT_VERSION = 1
-GEN_ABI = 1
+GEN_ABI = 2
 VALUE_BYTES = 32  # FERRY_VALUE_BYTES of <ferry/kernel.h>
 LITERAL_BYTES = 4095  # what a C99 compiler must accept in one string
 ALIGN_LIMIT = 256  # every copy of a buffer is aligned at least so
@@ -47,8 +47,8 @@ RESERVED = TYPE_WORDS | frozenset("""
     void volatile wchar_t while xor xor_eq _Alignas _Alignof _Atomic _Generic _Imaginary _Noreturn _Static_assert
     _Thread_local""".split())
 
-TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "export", "kind", "bits", "bytes", "align",
-             "fields", "cuda_declaration", "conversions")
+TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
+             "cuda_declaration", "conversions")
 FIELD_KEYS = ("name", "type", "offset", "count")
 CONVERSION_KEYS = ("from", "to", "function", "include")
 
@@ -127,9 +127,16 @@ class Conversion:
         self.include = include
 
     @property
+    def owner(self):
+        return self.target if self.way == "from" else self.source
+
+    @property
     def array_function(self):
-        owner = self.target if self.way == "from" else self.source
-        return f"{owner.prefix}_convert_{self.source.name}_to_{self.target.name}"
+        return f"{self.owner.prefix}_convert_{self.source.name}_to_{self.target.name}"
+
+    @property
+    def run_function(self):
+        return f"{self.owner.sym}_run_{self.name}"
 
 
 class ElementType:
@@ -139,6 +146,7 @@ class ElementType:
         self.path = path
         self.read_files = [path]
         check = Checker(path, data)
+        check.absent("export", "belongs to versions before 2; generated functions are inline and export nothing")
         check.keys(data, "", TYPE_KEYS, ("ferry", "prefix", "name", "c_type", "header", "kind"))
         check.version()
         self.source = os.path.basename(path)
@@ -148,7 +156,6 @@ class ElementType:
         self.c_type = check.c_type(self.kind)
         self.header = check.header()
         self.include = check.includes()
-        self.export = check.identifier("export") + " " if "export" in data else ""
         if self.kind == "struct":
             self._load_struct(check)
         else:
@@ -178,6 +185,7 @@ class ElementType:
         self.full_name = self.name if self.prefix == "ferry" else self.sym  # in messages
         self.handle = f"{self.sym}_buffer"
         self.guard = f"{self.sym.upper()}_BUFFER_H"
+        self.element_guard = f"{self.sym.upper()}_ELEMENT_H"
         self.gen_abi = GEN_ABI
         self.include_line = include_line(self.header)
         self.include_lines = [include_line(path) for path in self.include]
@@ -188,7 +196,6 @@ class ElementType:
         self.title = self._title()
         self.conversion_includes = unique(["#include <ferry/conversion.h>"]
                                           + [c.builtin.include_line for c in self.conversions]) if self.conversions else []
-        self.conversion_builtins = list({c.builtin.name: c.builtin for c in self.conversions}.values())
         self.function_includes = unique([include_line(c.include) for c in self.conversions if c.include])
 
     def _title(self):

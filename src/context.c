@@ -10,6 +10,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
+#include "src/context_tuning.h"
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
 
@@ -117,17 +118,17 @@ open_default_streams(ferry_context *context)
 }
 
 static ferry_status
-open_engine(ferry_context *context, const ferry_context_options *options)
+open_engine(ferry_context *context, const ferry_context_options *options, const struct ferryi_context_tuning *tuning)
 {
     struct ferryi_engine_config config = {
         .devices = context->devices,
         .count = context->place_count,
         .order = &context->order,
         .log = &context->log,
-        .chunk_bytes = options->staging_chunk_bytes ? ferryi_max_size(options->staging_chunk_bytes, 4096) : 0,
-        .chunk_count = options->staging_chunk_count ? ferryi_max_size(options->staging_chunk_count, 2) : 0,
-        .copy = (ferry_staging_copy)options->staging_copy,
-        .threads = options->staging_threads,
+        .chunk_bytes = (size_t)tuning->staging_chunk_bytes,
+        .chunk_count = (size_t)tuning->staging_chunk_count,
+        .copy = (enum ferryi_staging_loop)tuning->staging_loop,
+        .threads = (unsigned)tuning->staging_threads,
         .pinned_bytes_limit = context->pinned_bytes_limit,
         .trace = options->trace,
         .trace_user = options->trace_user,
@@ -162,15 +163,15 @@ open_converters(ferry_context *context)
 }
 
 static ferry_status
-open_devices(ferry_context *context, const ferry_context_options *options)
+open_devices(ferry_context *context, const ferry_context_options *options, const struct ferryi_context_tuning *tuning)
 {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     struct ferryi_device_config config = {
         .log = context->log,
-        .emulated_memory_bytes = options->emulated_memory_bytes,
-        .emulated_latency_ns = options->emulated_latency_ns,
-        .emulated_bytes_per_second = options->emulated_bytes_per_second,
-        .emulated_without_peers = options->emulated_without_peers,
+        .emulated_memory_bytes = (size_t)tuning->emulated_memory_bytes,
+        .emulated_latency_ns = tuning->emulated_latency_ns,
+        .emulated_bytes_per_second = tuning->emulated_bytes_per_second,
+        .emulated_without_peers = tuning->emulated_without_peers != 0,
     };
     const char *spec = options->devices ? options->devices : ferryi_getenv("FERRY_DEVICE");
     if (spec && !*spec && !options->devices)
@@ -244,16 +245,16 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
         return status;
     if (!options)
         options = &defaults;
-    if (options->staging_copy > FERRY_STAGING_COPY_STREAM)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a context: there is no staging copy %u", (unsigned)options->staging_copy);
     ferry_context *context = context_new(options);
     if (!context)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a context: no memory for %zu bytes", sizeof(*context));
 
+    struct ferryi_context_tuning tuning;
     FERRY_TRY(status, fail, ferryi_order_init(&context->order, &context->log));
+    FERRY_TRY(status, fail, ferryi_context_tuning_read(&tuning, options->tuning, &context->log));
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
-    FERRY_TRY(status, fail, open_devices(context, options));
-    FERRY_TRY(status, fail, open_engine(context, options));
+    FERRY_TRY(status, fail, open_devices(context, options, &tuning));
+    FERRY_TRY(status, fail, open_engine(context, options, &tuning));
     FERRY_TRY(status, fail, open_converters(context));
     FERRY_TRY(status, fail, open_default_streams(context));
     ferryi_context_list(context);
@@ -397,7 +398,7 @@ ferry_status
 ferry_context_register_host(ferry_context *context, void *memory, size_t bytes)
 {
     if (!context || !memory || bytes == 0 || bytes > SIZE_MAX - (uintptr_t)memory)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "register host memory: context or memory is NULL, or %zu bytes are none or too many", bytes);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "register host memory: context or memory is NULL, or %zu bytes is 0 or too large", bytes);
     ferry_status status = ferryi_context_check_open(context, "register host memory");
     if (status != FERRY_OK)
         return status;

@@ -115,6 +115,11 @@ ferry_status ferryi_context_pool(ferry_context *context, int place, ferry_memory
 FERRYI_REQUIRES(ferryi_pools_mutex) ferry_status ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config);
 /* What the pools of a place have live and idle, of all kinds. */
 void ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle);
+/* What the pools of a place did since they were created, for descriptions. */
+struct ferryi_pool_work {
+    uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
+};
+void ferryi_context_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
 /* All pools, those that the program made and did not destroy among them. */
 void ferryi_context_close_pools(ferry_context *context);
 

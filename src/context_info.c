@@ -10,7 +10,7 @@ ferry_context_place_count(const ferry_context *context)
 }
 
 ferry_status
-ferry_context_place_info(ferry_context *context, int place, ferry_place_info *out)
+ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info *out)
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: context or out is NULL");
@@ -70,11 +70,45 @@ ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, s
     *out_idle = info.cached;
 }
 
+void
+ferryi_context_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out)
+{
+    *out = (struct ferryi_pool_work){0};
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
+        struct ferryi_pool_details details;
+        if (!context->pools[place][kind])
+            continue;
+        ferryi_pool_get_details(context->pools[place][kind], &details);
+        out->hits += details.hits;
+        out->misses += details.misses;
+        out->device_allocations += details.device_allocations;
+        out->trims += details.trims;
+        out->evictions += details.evictions;
+        out->waits += details.waits;
+        out->shortages += details.shortages;
+    }
+    ferryi_mutex_unlock(&context->pool_mutex);
+}
+
+static void
+reset_pool_stats(ferry_context *context)
+{
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int place = 0; place <= context->place_count; place++)
+        for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
+            if (context->pools[place][kind])
+                ferryi_pool_reset_stats(context->pools[place][kind]);
+    for (struct ferryi_context_own_pool *own = context->own_pools; own; own = own->next)
+        ferryi_pool_reset_stats(own->pool);
+    ferryi_mutex_unlock(&context->pool_mutex);
+}
+
 ferry_status
-ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *out)
+ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_info *out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for memory: context or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get memory info: context or out is NULL");
     ferry_status status = ferryi_context_check_place(context, place, "ask for memory");
     if (status != FERRY_OK)
         return status;
@@ -101,10 +135,10 @@ ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *
 }
 
 ferry_status
-ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
+ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for transfers: context or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get transfer statistics: context or out is NULL");
     ferry_status status = ferryi_context_check_alive(context, "ask for transfers");
     if (status != FERRY_OK)
         return status;
@@ -112,5 +146,20 @@ ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
     out->device_calls = 0;
     for (int place = 1; place <= context->place_count; place++)
         out->device_calls += atomic_load_explicit(&context->devices[place]->calls, memory_order_relaxed);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_context_reset_stats(ferry_context *context)
+{
+    if (!context)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "reset the statistics of a context: context is NULL");
+    ferry_status status = ferryi_context_check_open(context, "reset the statistics of a context");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_engine_reset_stats(context->engine);
+    for (int place = 1; place <= context->place_count; place++)
+        atomic_store_explicit(&context->devices[place]->calls, 0, memory_order_relaxed);
+    reset_pool_stats(context);
     return FERRY_OK;
 }

@@ -227,7 +227,7 @@ close_own_pools(ferry_context *context)
     ferryi_mutex_is_needless(&context->pool_mutex);
     while (context->own_pools) {
         struct ferryi_context_own_pool *own = context->own_pools;
-        ferryi_log(&context->log, FERRY_LOG_WARNING, "destroy a context: a pool that was made over a backend of the program's is still there, and destroyed now");
+        ferryi_log(&context->log, FERRY_LOG_WARNING, "destroy a context: a pool over the program's backend is still alive, and is destroyed now");
         context->own_pools = own->next;
         ferryi_pool_destroy(&own->pool);
         free(own);

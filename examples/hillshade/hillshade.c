@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hillshade: read a grid of heights, shade it on the device as if the sun stood somewhere, write a picture.
+ * hillshade: reads a grid of heights, shades it on the device for a given position of the sun, and
+ * writes a picture.
  *
- * Heights are converted to float on their way to the device, brightness to bytes on the way back; in between nothing
- * crosses. FERRY_DEVICE chooses the device; on the host the same program copies nothing at all.
+ * The copy to the device converts heights to float, and the copy back converts brightness to bytes.
+ * Nothing else crosses. FERRY_DEVICE selects the device. On the host the program copies nothing.
  */
 
 #include <errno.h>
@@ -15,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-#include <ferry/convert.h>
 #include <ferry/ferry.h>
 #include <ferry/float.h>
+#include <ferry/float_convert.h>
 
 #include "hillshade_kernel.h"
 #include "npy.h"
@@ -40,7 +41,7 @@ struct options {
     double azimuth, altitude, cell_width, cell_height, factor;
 };
 
-/* Everything the program holds; zeroed, it holds nothing. */
+/* All resources of the program. A zeroed struct owns nothing. */
 struct program {
     struct options options;
     struct npy_grid grid;
@@ -51,11 +52,11 @@ struct program {
     ferry_float_buffer height, shade;
 };
 
-/* -- saying things --------------------------------------------------------------------------------- */
+/* -- messages -------------------------------------------------------------------------------------- */
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line, always: a compiler's log keeps its first line only. Returns false. */
+/* Prints one line; of a compiler's log only the first line. Returns false. */
 static bool
 complain(const char *format, ...)
 {
@@ -69,7 +70,7 @@ complain(const char *format, ...)
     return false;
 }
 
-/* Turns a status into what the program's steps return. */
+/* Prints the message of a failure. Returns whether the call succeeded. */
 static bool
 done(ferry_status status, const char *what)
 {
@@ -86,7 +87,7 @@ now_ms(void)
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
-/* Print how long a step took and start the next. */
+/* Prints how long a step took and starts the next one. */
 static void
 lap(double *since, const char *step)
 {
@@ -181,7 +182,7 @@ open_device(struct program *program)
     size_t count = program->grid.rows * program->grid.columns;
 
     if (!done(ferry_context_create(NULL, &program->context), "opening the device") ||
-        !done(ferry_context_place_info(program->context, DEVICE_PLACE, &info), "asking for the device"))
+        !done(ferry_context_get_place_info(program->context, DEVICE_PLACE, &info), "asking for the device"))
         return false;
     program->stream = ferry_context_stream(program->context, DEVICE_PLACE);
     printf("device     %s (%s)\n", info.name, info.kind);
@@ -193,8 +194,8 @@ open_device(struct program *program)
 }
 
 /*
- * Copies into a buffer go where its range is current, and a fresh one is current nowhere. An overwrite scope on the
- * device makes that the device, so that the heights need no copy on the host.
+ * A copy into a buffer writes at the place where the range is current, and a new buffer is current
+ * nowhere. An overwrite scope makes the device current, so that the heights need no replica on the host.
  */
 static ferry_status
 claim_on_device(ferry_float_buffer buffer, ferry_stream *stream)
@@ -205,23 +206,23 @@ claim_on_device(ferry_float_buffer buffer, ferry_stream *stream)
     return status == FERRY_OK ? ferry_scope_close(&scope) : status;
 }
 
-/* Every type goes up through the conversion from it; a height that a float cannot hold is rounded. */
+/* Copies heights of any type to the device, converted to float. Rounds a height that a float cannot hold. */
 static ferry_status
 copy_heights(ferry_float_buffer height, enum npy_type type, const void *values, size_t count)
 {
     const ferry_convert_policy policy = FERRY_CONVERT_SATURATE;
     switch (type) {
-    case NPY_INT8: return ferry_float_copy_from_int8(height, 0, values, count, policy);
-    case NPY_UINT8: return ferry_float_copy_from_byte(height, 0, values, count, policy);
-    case NPY_INT16: return ferry_float_copy_from_int16(height, 0, values, count, policy);
-    case NPY_UINT16: return ferry_float_copy_from_uint16(height, 0, values, count, policy);
-    case NPY_INT32: return ferry_float_copy_from_int(height, 0, values, count, policy);
-    case NPY_UINT32: return ferry_float_copy_from_uint32(height, 0, values, count, policy);
-    case NPY_INT64: return ferry_float_copy_from_int64(height, 0, values, count, policy);
-    case NPY_UINT64: return ferry_float_copy_from_uint64(height, 0, values, count, policy);
-    case NPY_FLOAT16: return ferry_float_copy_from_half(height, 0, values, count, policy);
-    case NPY_FLOAT32: return ferry_float_copy_from(height, 0, values, count);
-    case NPY_FLOAT64: return ferry_float_copy_from_double(height, 0, values, count, policy);
+    case NPY_INT8: return ferry_float_copy_from_int8(height, 0, values, count, policy, NULL);
+    case NPY_UINT8: return ferry_float_copy_from_byte(height, 0, values, count, policy, NULL);
+    case NPY_INT16: return ferry_float_copy_from_int16(height, 0, values, count, policy, NULL);
+    case NPY_UINT16: return ferry_float_copy_from_uint16(height, 0, values, count, policy, NULL);
+    case NPY_INT32: return ferry_float_copy_from_int(height, 0, values, count, policy, NULL);
+    case NPY_UINT32: return ferry_float_copy_from_uint32(height, 0, values, count, policy, NULL);
+    case NPY_INT64: return ferry_float_copy_from_int64(height, 0, values, count, policy, NULL);
+    case NPY_UINT64: return ferry_float_copy_from_uint64(height, 0, values, count, policy, NULL);
+    case NPY_FLOAT16: return ferry_float_copy_from_half(height, 0, values, count, policy, NULL);
+    case NPY_FLOAT32: return ferry_float_copy_from(height, 0, values, count, NULL);
+    case NPY_FLOAT64: return ferry_float_copy_from_double(height, 0, values, count, policy, NULL);
     }
     return FERRY_ERROR_INVALID_ARGUMENT;
 }
@@ -247,7 +248,7 @@ shade(struct program *program)
         .scale_east = (float)(options->factor / (8.0 * options->cell_width)),
         .scale_north = (float)(options->factor / (8.0 * options->cell_height)),
     };
-    /* The next step would wait by itself; waiting here tells the kernel's time from the download's. */
+    /* The next step also waits. Waiting here separates the kernel's time from the download's. */
     return done(hillshade_launch(program->kernel, program->stream, program->height, program->shade, program->grid.rows,
                                  program->grid.columns, light),
                 "launching the kernel") &&
@@ -257,8 +258,7 @@ shade(struct program *program)
 static bool
 download(struct program *program)
 {
-    return done(ferry_float_copy_to_byte(program->shade, 0, program->grey, program->grid.rows * program->grid.columns,
-                                         FERRY_CONVERT_SATURATE),
+    return done(ferry_float_copy_to_byte(program->shade, 0, program->grey, program->grid.rows * program->grid.columns, FERRY_CONVERT_SATURATE, NULL),
                 "downloading the shades");
 }
 
@@ -272,15 +272,18 @@ write_output(struct program *program)
     return complain("%s: %s", program->options.output, message);
 }
 
-/* -- what it cost ---------------------------------------------------------------------------------- */
+/* -- transfers ------------------------------------------------------------------------------------- */
 
-/* The least that can cross: each height once up, as a float or as the type of the file where that is narrower, and each shade once down, as a
- * byte. Nothing crosses where the device shares the host's memory. */
+/*
+ * Prints the transfers beside the least that must cross: each height once up, as a float or as the
+ * file's type if that is narrower, and each shade once down as a byte. Nothing crosses when the device
+ * shares the host's memory.
+ */
 static bool
 report_bytes(struct program *program, bool coherent)
 {
     ferry_transfer_stats stats;
-    if (!done(ferry_context_transfer_stats(program->context, &stats), "asking for transfers"))
+    if (!done(ferry_context_get_transfer_stats(program->context, &stats), "asking for transfers"))
         return false;
     uint64_t count = coherent ? 0 : ferry_float_count(program->height);
     size_t height_bytes = npy_type_bytes(program->grid.type);
@@ -299,16 +302,16 @@ report(struct program *program)
     ferry_place_info info;
     ferry_pool *pool;
     ferry_pool_stats stats;
-    if (!done(ferry_context_place_info(program->context, DEVICE_PLACE, &info), "asking for the device") ||
+    if (!done(ferry_context_get_place_info(program->context, DEVICE_PLACE, &info), "asking for the device") ||
         !report_bytes(program, info.coherent))
         return false;
 
     int place = info.coherent ? FERRY_PLACE_HOST : DEVICE_PLACE;
     if (!done(ferry_context_pool(program->context, place, FERRY_MEMORY_DEFAULT, &pool), "asking for the pool") ||
-        !done(ferry_pool_statistics(pool, &stats), "asking for the pool's statistics"))
+        !done(ferry_pool_get_stats(pool, &stats), "asking for the pool's statistics"))
         return false;
-    printf("pool       %llu takes, %llu hits, %llu bytes live, %llu bytes reserved at most\n",
-           (unsigned long long)stats.takes, (unsigned long long)stats.hits, (unsigned long long)stats.live_bytes,
+    printf("pool       %llu allocations, %llu hits, %llu bytes live, %llu bytes reserved at most\n",
+           (unsigned long long)stats.allocations, (unsigned long long)stats.hits, (unsigned long long)stats.live_bytes,
            (unsigned long long)stats.peak_reserved_bytes);
     return fflush(stdout) == 0 || complain("cannot write the report: %s", strerror(errno));
 }

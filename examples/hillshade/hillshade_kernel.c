@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Hill shading, for a GPU and for the host.
+ * Hill shading for GPUs and for the host.
  *
- * The slope at a cell is Horn's gradient, a weighted difference of its eight neighbours; outside the grid the nearest
- * edge cell counts. Brightness is the cosine of the angle between the ground's normal and the light.
+ * The slope at a cell is Horn's gradient, a weighted difference of its eight neighbours. Outside the
+ * grid the nearest edge cell is used. Brightness is the cosine of the angle between the ground's normal
+ * and the light.
  */
 
 #include "hillshade_kernel.h"
@@ -12,8 +13,8 @@
 #include <math.h>
 
 /*
- * The body's core is written once: as C it is compiled here, as text it goes into the CUDA source. Differences are
- * taken before sums, because heights are large and what separates neighbours is small.
+ * The function for one cell is written once. It is compiled here as C, and inserted into the CUDA source
+ * as text. It computes differences before sums, because heights are large and their differences small.
  */
 #define SHADE_CELL                                                                                                     \
     static inline float shade_cell(const float *above, const float *here, const float *below, size_t west,             \
@@ -100,7 +101,7 @@ hillshade_kernel_source(ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT])
     return (ferry_kernel_source){
         .name = "hillshade",
         .cuda_source = cuda_source,
-        .host_body = shade_on_host,
+        .host_function = shade_on_host,
         .parameters = parameters,
         .parameter_count = HILLSHADE_PARAMETER_COUNT,
     };

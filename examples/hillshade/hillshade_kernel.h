@@ -5,7 +5,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
-/** How the light falls on a grid whose first row is the northern edge. */
+/** Position of the sun, and scales, for a grid whose first row is the northern edge. */
 struct hillshade_light {
     float azimuth;     /**< of the sun, radians, clockwise from north */
     float altitude;    /**< of the sun above the horizon, radians */
@@ -16,12 +16,12 @@ struct hillshade_light {
 #define HILLSHADE_PARAMETER_COUNT 8
 
 /**
- * The kernel, with CUDA source for CUDA devices and a C function for the others. It points at `parameters`, which it
- * fills.
+ * Returns the kernel's description, with CUDA source for CUDA devices and a host function for others.
+ * It fills `parameters` and points to it.
  */
 ferry_kernel_source hillshade_kernel_source(ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT]);
 
-/** Queue the shading of `height` into `shade`: rows * columns grey values from 0 to 255. */
+/** Queues the shading of `height` into `shade`: rows * columns grey values from 0 to 255. */
 ferry_status hillshade_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_float_buffer height,
                               ferry_float_buffer shade, size_t rows, size_t columns, struct hillshade_light light);
 

@@ -21,7 +21,7 @@
 #define DIMENSIONS_LIMIT   32u
 #define EXPECTED_TYPES     "integers of 8 to 64 bits or floats of 16 to 64 bits, such as '<i4' or '>f8'"
 
-/* A file being read, and where to say what is wrong with it. */
+/* An open file, and the buffer of its error message. */
 struct reader {
     FILE *file;
     uint64_t left; /* bytes from here to the end of the file */
@@ -29,7 +29,7 @@ struct reader {
     size_t message_bytes;
 };
 
-/* What the header says. */
+/* Contents of the header. */
 struct header {
     char type[32];
     bool has_type, has_order, has_shape;
@@ -38,13 +38,13 @@ struct header {
     uint64_t shape[DIMENSIONS_LIMIT];
 };
 
-/* How the values lie in the file. */
+/* Layout of the values in the file. */
 struct layout {
     bool swapped;   /* in the other byte order than this machine's */
     bool by_column; /* column after column */
 };
 
-/* Header text being parsed; it ends with NUL. */
+/* Position in the header's text, which ends with NUL. */
 struct cursor {
     struct reader *reader;
     const char *at;
@@ -52,7 +52,7 @@ struct cursor {
 
 static bool fail(struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Always false. Text that came from the file may hold anything, so what is not printable becomes '?'. */
+/* Writes the message and returns false. Unprintable text from the file becomes '?'. */
 static bool
 fail(struct reader *reader, const char *format, ...)
 {
@@ -90,7 +90,7 @@ skip_spaces(struct cursor *cursor)
         cursor->at++;
 }
 
-/* Take `text` if it comes next. */
+/* Skips `text` if it is next. */
 static bool
 take(struct cursor *cursor, const char *text)
 {
@@ -159,7 +159,7 @@ parse_extent(struct cursor *cursor, uint64_t *out)
             __builtin_add_overflow(value, (uint64_t)(*cursor->at - '0'), &value))
             return fail(cursor->reader, "malformed header: a count in 'shape' does not fit 64 bits");
     }
-    if (*cursor->at == 'L') /* Python 2 wrote long integers so */
+    if (*cursor->at == 'L') /* Python 2 wrote long integers with this suffix */
         cursor->at++;
     *out = value;
     return true;
@@ -184,7 +184,7 @@ parse_shape(struct cursor *cursor, struct header *header)
     return true;
 }
 
-/* One "key: value"; each key once. */
+/* Parses one "key: value". Each key may appear once. */
 static bool
 parse_entry(struct cursor *cursor, struct header *header)
 {
@@ -422,7 +422,7 @@ npy_read(const char *path, struct npy_grid *out, char *message, size_t message_b
     struct reader reader = {.message = message, .message_bytes = message_bytes};
     struct stat info = {0};
 
-    /* Looked at before it is opened: opening a pipe would wait for its other end. */
+    /* Checks the file's type before it opens the file: opening a pipe would block. */
     if (stat(path, &info) != 0)
         return fail(&reader, "%s", strerror(errno));
     if (!S_ISREG(info.st_mode))

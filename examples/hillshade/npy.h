@@ -27,19 +27,19 @@ struct npy_grid {
     void *values;         /* rows * columns of them, row after row, in the byte order of this machine */
 };
 
-/** The name that NumPy has for a type, such as "float64". */
+/** Returns NumPy's name of a type, such as "float64". */
 const char *npy_type_name(enum npy_type type);
 
-/** The size of one value. */
+/** Returns the size of one value in bytes. */
 size_t npy_type_bytes(enum npy_type type);
 
 /**
- * Reads a grid. Nothing is allocated from a number in the file before that number was checked against the file's size.
- * On failure `message` holds one sentence, without the path, and `*out` is untouched.
+ * Reads a grid. It checks each number in the file against the file's size before it allocates memory.
+ * On failure `message` is one line without the path, and `*out` is unchanged.
  */
 bool npy_read(const char *path, struct npy_grid *out, char *message, size_t message_bytes);
 
-/** Free the values and empty the grid; harmless on a zeroed one. */
+/** Frees the values and clears the grid. A zeroed grid is legal. */
 void npy_free(struct npy_grid *grid);
 
 #endif

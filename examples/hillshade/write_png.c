@@ -9,7 +9,7 @@
 
 #include <png.h>
 
-#define SIDE_LIMIT    1000000u    /* libpng refuses more unless told otherwise */
+#define SIDE_LIMIT    1000000u    /* the default limit of libpng */
 #define PICTURE_LIMIT 0xffffffffu /* bytes that libpng takes in one call */
 
 bool
@@ -22,7 +22,7 @@ write_png_check(size_t rows, size_t columns, char *message, size_t message_bytes
     return false;
 }
 
-/* A half-written picture is worse than none. Devices and pipes are left alone. */
+/* Closes the file and removes an incomplete picture. Devices and pipes are not removed. */
 static void
 discard(FILE *file, const char *path)
 {

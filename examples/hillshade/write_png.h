@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Is a picture of this size one that write_png() takes? If not, `message` holds one sentence. */
+/** Checks that write_png() accepts a picture of this size. If not, `message` is one line. */
 bool write_png_check(size_t rows, size_t columns, char *message, size_t message_bytes);
 
 /**
- * Write rows * columns grey values, row after row, as an 8-bit PNG. On failure `message` holds one sentence, without
- * the path, and a regular file that was begun is removed.
+ * Writes rows * columns grey values, row after row, as an 8-bit PNG. On failure `message` is one line
+ * without the path, and an incomplete regular file is removed.
  */
 bool write_png(const char *path, const uint8_t *grey, size_t rows, size_t columns, char *message, size_t message_bytes);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pipeline: a file larger than the device's memory, through a kernel, into another file.
+ * pipeline: runs a kernel over a file that is larger than the device's memory, and writes the result.
  *
- * ferry_stream_file() reads and uploads the next chunk, and fetches and writes the one before, while the kernel works on this one.
- * The program makes its own input, tells how much the three stages overlapped, checks the output with a plain loop, and removes both
- * files. FERRY_DEVICE chooses the device; without it, an emulated one of 256 MiB shows that the size of the file does not matter.
+ * ferry_file_pipeline() reads and uploads the next chunk, and downloads and writes the previous one, while
+ * the kernel works on the current one. The program creates its input, prints how much the three stages
+ * overlapped, checks the output with a plain loop, and removes both files. FERRY_DEVICE selects the
+ * device. Without it, the program uses an emulated device of 256 MiB.
  */
 
 #include <errno.h>
@@ -45,7 +46,7 @@ struct options {
     bool direct;
 };
 
-/* Everything the program holds; zeroed, it holds nothing. */
+/* All resources of the program. A zeroed struct owns nothing. */
 struct program {
     struct options options;
     char folder[512], input[544], output[544];
@@ -58,11 +59,11 @@ struct program {
 
 static volatile sig_atomic_t interrupted;
 
-/* -- saying things --------------------------------------------------------------------------------- */
+/* -- messages -------------------------------------------------------------------------------------- */
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line on stderr. Returns false. */
+/* Prints one line on stderr. Returns false. */
 static bool
 complain(const char *format, ...)
 {
@@ -134,7 +135,7 @@ parse_arguments(int argc, char **argv, struct options *options)
 
 /* -- the input ------------------------------------------------------------------------------------- */
 
-/* Holes read as zero; every MiB begins with 1024 numbers that tell where they are. */
+/* Returns a number of the input. Each MiB begins with 1024 numbers that depend on their position; the rest is zero. */
 static uint32_t
 input_number(uint64_t index)
 {
@@ -195,7 +196,7 @@ open_device(struct program *program)
     ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT];
     const ferry_kernel_source source = scramble_kernel_source(parameters);
     if (!done(ferry_context_create(&context, &program->context), "opening the device") ||
-        !done(ferry_context_place_info(program->context, DEVICE_PLACE, &info), "asking for the device"))
+        !done(ferry_context_get_place_info(program->context, DEVICE_PLACE, &info), "asking for the device"))
         return false;
     program->stream = ferry_context_stream(program->context, DEVICE_PLACE);
     printf("device     %s (%s), limited to %zu MiB\n", info.name, info.kind, DEVICE_LIMIT / MIB);
@@ -204,14 +205,14 @@ open_device(struct program *program)
 
 /* -- the stream ------------------------------------------------------------------------------------ */
 
-/* Called for each chunk when it is there: queues the kernel and returns. */
+/* Called for each chunk that has arrived: queues the kernel and returns. */
 static ferry_status
 work_on_chunk(const ferry_file_chunk *chunk, void *user)
 {
     struct program *program = user;
     ferry_memory_info memory;
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_context_memory_info(program->context, DEVICE_PLACE, &memory));
+    FERRY_TRY(status, fail, ferry_context_get_memory_info(program->context, DEVICE_PLACE, &memory));
     if (memory.live > program->most)
         program->most = memory.live;
     status = scramble_launch(program->kernel, chunk);
@@ -219,7 +220,7 @@ fail:
     return status;
 }
 
-/* Called for each chunk that is done. Shows a bar where somebody looks; an interrupt cancels. */
+/* Called for each completed chunk. Shows a progress bar on a terminal. An interrupt cancels. */
 static bool
 show_progress(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -240,7 +241,7 @@ show_progress(size_t bytes_done, size_t bytes_total, void *user)
 static bool
 run(struct program *program)
 {
-    const ferry_stream_file_options options = {
+    const ferry_file_pipeline_options options = {
         .input = program->input,
         .output = program->output,
         .element = ferry_uint32_element(),
@@ -252,7 +253,7 @@ run(struct program *program)
         .direct = program->options.direct,
         .stats = &program->stats,
     };
-    return done(ferry_stream_file(program->context, &options), "streaming");
+    return done(ferry_file_pipeline(program->context, &options), "streaming");
 }
 
 static void
@@ -273,7 +274,7 @@ report(const struct program *program)
 
 /* -- the check ------------------------------------------------------------------------------------- */
 
-/* A sum that knows the order. */
+/* A checksum that depends on the order. */
 struct checksum {
     uint64_t sum, sums;
 };
@@ -285,7 +286,7 @@ add(struct checksum *checksum, uint32_t number)
     checksum->sums += checksum->sum;
 }
 
-/* The output against a plain loop over what the input is known to hold. */
+/* Compares the output with a plain loop over the known input. */
 static bool
 check(const struct program *program)
 {

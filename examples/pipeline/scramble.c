@@ -40,7 +40,7 @@ scramble_kernel_source(ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT])
     return (ferry_kernel_source){
         .name = "scramble",
         .cuda_source = cuda_source,
-        .host_body = scramble_on_host,
+        .host_function = scramble_on_host,
         .parameters = parameters,
         .parameter_count = SCRAMBLE_PARAMETER_COUNT,
     };

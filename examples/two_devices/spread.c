@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The mean of the four neighbours; the edge of the plate keeps its heat. No step of it can be fused, so all devices agree. */
+/* Computes the mean of the four neighbours. No operation can be fused, so all devices compute the same bits. */
 static void
 spread_row(const float *above, const float *here, const float *below, float *next, size_t columns)
 {
@@ -60,7 +60,7 @@ spread_kernel_source(ferry_parameter parameters[SPREAD_PARAMETER_COUNT])
     return (ferry_kernel_source){
         .name = "spread",
         .cuda_source = cuda_source,
-        .host_body = spread_on_host,
+        .host_function = spread_on_host,
         .parameters = parameters,
         .parameter_count = SPREAD_PARAMETER_COUNT,
     };

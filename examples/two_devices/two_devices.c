@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * two_devices: heat spreads over a plate of which each of two devices computes one half.
+ * two_devices: heat spreads over a plate. Each of two devices computes one half.
  *
- * There is one buffer for the plate now and one for the plate next, not one for each device: a launch names the rows that it reads
- * and those that it writes. So the halo exchange is not written down anywhere. The row across the border is the only one that a device
- * reads and does not hold, and that row alone is copied to it, as a range. The program proves this: it compares the bytes that crossed
- * with the fewest that could, and the plate with one device's and with plain C's, bit by bit.
+ * There is one buffer for the current plate and one for the next, not one for each device. A launch names
+ * the rows that it reads and those that it writes, so the program contains no halo exchange. The row
+ * across the border is the only one that a device reads and lacks, and Ferry copies only that row. The
+ * program checks this: it compares the bytes that crossed with the minimum. It also compares the plate
+ * with the results of one device and of plain C, bit by bit.
  *
- * FERRY_DEVICE chooses the devices, such as cuda:0,cuda:1; without it two emulated ones are used.
+ * FERRY_DEVICE selects the devices, such as cuda:0,cuda:1. Without it the program uses two emulated ones.
  */
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ struct size {
     size_t rows, columns, steps;
 };
 
-/* Everything the program holds; zeroed, it holds nothing. */
+/* All resources of the program. A zeroed struct owns nothing. */
 struct program {
     struct size size;
     float *start, *expected, *spare, *result; /* plates on the host */
@@ -36,12 +37,12 @@ struct program {
     ferry_kernel *kernel;
 };
 
-/* What crossed, in bytes. */
+/* Bytes that crossed. */
 struct traffic {
     uint64_t up, across, down;
 };
 
-/* -- saying things --------------------------------------------------------------------------------- */
+/* -- messages -------------------------------------------------------------------------------------- */
 
 static bool
 complain(const char *what, const char *why)
@@ -61,7 +62,7 @@ done(ferry_status status, const char *what)
 
 /* -- the steps ------------------------------------------------------------------------------------- */
 
-/* All steps over `parts` devices, from program->start to program->result. Queues everything; the last copy waits. */
+/* Queues all steps over `parts` devices, from program->start to program->result. The last copy waits. */
 static ferry_status
 run_parts(struct program *program, int parts)
 {
@@ -81,22 +82,22 @@ run_parts(struct program *program, int parts)
         now = next;
         next = spare;
     }
-    status = ferry_float_copy_to(now, 0, program->result, cells);
+    status = ferry_float_copy_to(now, 0, program->result, cells, NULL);
 fail:
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);
     return status;
 }
 
-/* -- what it cost ---------------------------------------------------------------------------------- */
+/* -- transfers ------------------------------------------------------------------------------------- */
 
 static bool
 count_traffic(struct program *program, int parts, struct traffic *out)
 {
     ferry_transfer_stats before, after;
-    if (!done(ferry_context_transfer_stats(program->context, &before), "counting") ||
+    if (!done(ferry_context_get_transfer_stats(program->context, &before), "counting") ||
         !done(run_parts(program, parts), parts > 1 ? "computing on two devices" : "computing on one device") ||
-        !done(ferry_context_transfer_stats(program->context, &after), "counting"))
+        !done(ferry_context_get_transfer_stats(program->context, &after), "counting"))
         return false;
     *out = (struct traffic){.up = after.upload.bytes - before.upload.bytes, .across = after.peer.bytes - before.peer.bytes,
                             .down = after.download.bytes - before.download.bytes};
@@ -104,8 +105,9 @@ count_traffic(struct program *program, int parts, struct traffic *out)
 }
 
 /*
- * Every row must come to the device that computes it and go back once: rows. Every step, each device must be told the one row across the
- * border: 2 rows a step, be it from the host in the first step or from the other device.
+ * Checks the transfers. Every row goes once to the device that computes it, and once back. In every step
+ * each device needs one row from across the border: 2 rows a step, from the host in the first step and
+ * from the other device in the others.
  */
 static bool
 check_parts(struct program *program, int parts)
@@ -143,7 +145,7 @@ parse_arguments(int argc, char **argv, struct size *size)
     return true;
 }
 
-/* Hot stripes on a cold plate; what they become, by plain C. */
+/* Fills the plate with hot stripes, and computes the expected result in plain C. */
 static bool
 prepare(struct program *program)
 {
@@ -178,7 +180,7 @@ open_devices(struct program *program)
         return complain("opening the devices", "two are needed, as in FERRY_DEVICE=cuda:0,cuda:1");
     for (int place = 1; place <= 2; place++) {
         ferry_place_info info;
-        if (!done(ferry_context_place_info(program->context, place, &info), "asking for a device"))
+        if (!done(ferry_context_get_place_info(program->context, place, &info), "asking for a device"))
             return false;
         printf("device     %s (%s)\n", info.name, info.kind);
     }

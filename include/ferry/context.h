@@ -37,14 +37,6 @@ typedef struct ferry_trace {
 /** Receives each transfer. Runs on the thread that queued it. A watching callback, see "Callbacks" in <ferry/status.h>. */
 typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
 
-/** Which loop copies pageable memory into and out of the staging ring. Values are final. */
-typedef enum ferry_staging_copy {
-    FERRY_STAGING_COPY_DEFAULT = 0,  /**< measured by the first long transfers of each device */
-    FERRY_STAGING_COPY_LIBC = 1,     /**< memcpy() */
-    FERRY_STAGING_COPY_PREFETCH = 2, /**< four pages in turn, fetched ahead, stored into the caches; memcpy() where the processor has none */
-    FERRY_STAGING_COPY_STREAM = 3    /**< four pages in turn, fetched ahead, stored past the caches; likewise */
-} ferry_staging_copy;
-
 /** As `pin_after`: never. */
 #define FERRY_PIN_NEVER ((size_t)-1)
 
@@ -61,12 +53,9 @@ typedef struct ferry_context_options {
                                         with no other device logs a warning */
     size_t host_bytes_limit;       /**< pool limit of pageable host copies; default: physical memory */
     size_t pinned_bytes_limit;     /**< of the pinned pool and of what turned pinned by itself, together; default: a quarter of physical memory */
-    size_t staging_chunk_bytes;    /**< one pinned chunk of the staging ring, at least 4 KiB; default 256 KiB, for long transfers 2 MiB where that is measured to be faster */
-    size_t staging_chunk_count;    /**< chunks of a ring, at least 2; default 4, and 8 where helper threads fill and drain them */
-    size_t emulated_memory_bytes;  /**< memory of each emulated device; default 256 MiB */
-    uint64_t emulated_latency_ns;  /**< added to each copy of an emulated device; default 0 */
-    uint64_t emulated_bytes_per_second; /**< link of an emulated device; default: as fast as memcpy */
-    bool emulated_without_peers;   /**< emulated devices cannot copy from each other: bytes between them go through the host */
+    const char *tuning;            /**< knobs of the staging ring and of emulated devices, such as "staging.chunk=2M emulated.latency=10us"; docs/tuning.md
+                                        lists them. It goes before FERRY_TUNING, key by key. Keys are no part of the ABI. A key or a value that is
+                                        wrong fails with FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: none */
     const char *allocation_log;    /**< each pool writes its takes and gives, in RMM's CSV, to the file <this>.<place>.<kind>.csv, such as
                                     *   run.cuda-0.device.csv, which `ferry replay` reads; emptied first, complete when the context is
                                     *   destroyed. Takes and gives cost a lock and a line then. A file that cannot be made fails the call that
@@ -74,9 +63,6 @@ typedef struct ferry_context_options {
                                     *   first of the process put .2, .3 ... behind the name; else none. Copied */
     size_t pin_after;              /**< transfers of at least an eighth of a host copy above 64 KiB after which it turns pinned by itself, inside
                                         the call that makes the next, a batch being one transfer; default 10, at most 65535, FERRY_PIN_NEVER: never */
-    uint32_t staging_threads;      /**< that fill and drain the staging ring, the caller among them; 1: only the caller; at most 16; default: for transfers from
-                                        4 MiB up to 4, one for each processor that the calling thread may run on, less one for an emulated device */
-    uint32_t staging_copy;         /**< a ferry_staging_copy */
     bool growable_device_memory;   /**< device memory is made of granules, where the device has FERRY_CAN_GROW: idle ones are put together anew, at another
                                         address and without a copy, so that holes make no large take fail. Such memory has no legacy IPC handles, and
                                         some network libraries do not take it: default no */
@@ -90,7 +76,7 @@ typedef enum ferry_capability {
     FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< prefetch of managed memory, and advice about it */
     FERRY_CAN_LOAD_CODE = 1 << 3,       /**< runs precompiled images */
     FERRY_CAN_COMPILE = 1 << 4,         /**< compiles CUDA source at run time */
-    FERRY_CAN_RUN_HOST_BODY = 1 << 5,   /**< kernels run as C functions */
+    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< kernels run as C functions */
     FERRY_CAN_BATCH = 1 << 6,           /**< many copies in one driver call */
     FERRY_CAN_PEER = 1 << 7,            /**< copies from another device of the context without the host */
     FERRY_CAN_CAPTURE = 1 << 8,         /**< streams can be captured into graphs */
@@ -126,22 +112,17 @@ typedef struct ferry_transfer_count {
     uint64_t bytes;
 } ferry_transfer_count;
 
-/** What a context moved since it was created, counted, never estimated. */
+/** What a context moved since it was created, or since ferry_context_reset_stats(). */
 typedef struct ferry_transfer_stats {
     ferry_transfer_count upload, download, device, peer, host, fill; /**< by direction */
     ferry_transfer_count direct; /**< uploads and downloads straight from or to pinned memory */
     ferry_transfer_count staged; /**< uploads and downloads through the staging ring: of pageable memory, of files, and of what the host converts */
-    uint64_t device_calls;       /**< calls made to the devices, of every kind: the measure of a free hit */
-    uint64_t batch_submissions;  /**< transfers that were many copies at once: batches and rows; counted by direction too */
-    uint64_t batch_pieces;       /**< the copies in them, ranges that touch joined */
-    uint64_t staging_chunks;     /**< chunks of staging rings that carried bytes: of single copies, batches, rows, files, conversions, copies between
-                                      devices and the beginning of fills; one that failed or was cancelled counts those that arrived */
-    uint64_t helper_chunks;      /**< of them, filled or drained by helper threads, which single copies have */
-    uint64_t libc_bytes, prefetch_bytes, stream_bytes; /**< copied into and out of those chunks, by ferry_staging_copy; batches and rows use
-                                      memcpy(). Files are read and written, and conversions made, in the chunks themselves: not in here */
-    uint64_t turned_pinned;      /**< host copies that were page-locked after repeated transfers */
     ferry_transfer_count peer_staged; /**< of `peer`, through the staging ring of the target's device */
-    uint64_t reserved[2];
+    uint64_t device_calls;       /**< calls made to the devices, of every kind; a hit makes none */
+    uint64_t batch_submissions;  /**< transfers that were many copies at once: batches and rows; counted by direction too */
+    uint64_t batch_copies;       /**< the copies in them; adjacent ranges count as one */
+    uint64_t auto_pinned;        /**< host copies that the library page-locked after repeated transfers */
+    uint64_t reserved[4];
 } ferry_transfer_stats;
 
 /**
@@ -184,13 +165,26 @@ FERRY_API void ferry_context_destroy(ferry_context **context);
 FERRY_API int ferry_context_place_count(const ferry_context *context);
 
 /** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, no such place). Place 0 is the host. Threads: any. */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_place_info(ferry_context *context, int place, ferry_place_info *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info *out);
 
 /** Memory at a place, now. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_DEVICE. Threads: any. */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_memory_info(ferry_context *context, int place, ferry_memory_info *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_info *out);
 
 /** What moved so far. Exact when no call is running. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT. Threads: any. */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
+
+/**
+ * Starts the statistics of a context anew.
+ *
+ * It sets every member of ferry_transfer_stats to zero. In the pools of the context, those of ferry_pool_create() included, it
+ * sets the cumulative counters to zero: allocations, frees, hits, misses and evictions, also of each size class.
+ * peak_reserved_bytes becomes reserved_bytes. Figures of what is held now stay. Pools behave as before.
+ *
+ * The call does not wait. A call that runs at the same time may be counted before the reset, after it, or in part; the
+ * reset is exact when no other call is running.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL), FERRY_ERROR_INVALID_STATE. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *context);
 
 /**
  * Page-lock memory of the program, so that copies from and to it, and buffers that wrap it, go straight to the copy engine

@@ -10,61 +10,72 @@
 
 FERRY_BEGIN_DECLS
 
-/** What an element is made of. Values are final. */
+/** Kind of an element or of a struct's field. Values are final. */
 typedef enum ferry_kind {
-    FERRY_KIND_FLOAT = 1,  /**< IEEE-754 binary, `bits` wide */
-    FERRY_KIND_BFLOAT = 2, /**< 8 exponent bits */
-    FERRY_KIND_INT = 3,    /**< two's complement */
-    FERRY_KIND_UINT = 4,
+    FERRY_KIND_FLOAT = 1,  /**< IEEE-754 binary floating point, `bits` wide */
+    FERRY_KIND_BFLOAT = 2, /**< floating point with 8 exponent bits */
+    FERRY_KIND_INT = 3,    /**< two's complement integer */
+    FERRY_KIND_UINT = 4,   /**< unsigned integer */
     FERRY_KIND_BOOL = 5,    /**< one byte, 0 or 1 */
-    FERRY_KIND_COMPLEX = 6, /**< two floats of bits / 2 each: real, imaginary */
-    FERRY_KIND_STRUCT = 7
+    FERRY_KIND_COMPLEX = 6, /**< two floats of bits / 2 each: real part, imaginary part */
+    FERRY_KIND_STRUCT = 7   /**< described by its fields */
 } ferry_kind;
 
 /** One field of a struct element. */
 typedef struct ferry_field {
     const char *name;  /**< member designator, such as "x" or "inner.x" */
     ferry_kind kind;   /**< a scalar kind */
-    uint32_t bits;     /**< of one scalar */
+    uint32_t bits;     /**< size of one scalar */
     size_t offset;     /**< bytes from the start of the struct */
     size_t count;      /**< 1, or the length of an array member */
 } ferry_field;
 
 /**
- * The description of an element type. ferry-gen writes one per type; a program may write its own.
+ * Describes an element type. ferry-gen writes one per type; a program may write its own.
  *
- * Elements are compared by content, never by address or name: scalars are equal when kind and bits are,
- * structs when size, alignment and every field's kind, bits, offset and count are. So two libraries that
- * both describe uint16_t exchange buffers. The library copies what it keeps at first use; the description
- * and its strings need to live only during the call they are passed to.
+ * Elements are compared by content, never by address or name. Scalars are equal when kind and bits
+ * are equal. Structs are equal when size, alignment, and every field's kind, bits, offset and count
+ * are equal. Two libraries that both describe uint16_t can therefore exchange buffers.
+ *
+ * The library copies the description when it first uses it. The caller may free the description and
+ * its strings when that call returns.
  */
 typedef struct ferry_element {
-    const char *name;             /**< as messages say it, with the prefix where there is one: "float", "mylib_vec3" */
-    const char *c_type;           /**< as written in C, such as "struct mylib_vec3" */
-    uint64_t identity;            /**< ferry_element_identity() of this content; ferry-gen computes it */
+    const char *name;             /**< name in messages, with its prefix: "float", "mylib_vec3" */
+    const char *c_type;           /**< type in C, such as "struct mylib_vec3" */
+    uint64_t identity;            /**< ferry_element_identity() of this content */
     size_t bytes;                 /**< sizeof */
     size_t align;                 /**< a power of two that divides `bytes` */
-    ferry_kind kind;
-    uint32_t bits;                /**< of a scalar: 8 * bytes; 0 for a struct */
+    ferry_kind kind;              /**< a scalar kind, or FERRY_KIND_STRUCT */
+    uint32_t bits;                /**< 8 * bytes for a scalar; 0 for a struct */
     const ferry_field *fields;    /**< structs only, by ascending offset */
-    size_t field_count;
-    const char *cuda_declaration; /**< put before kernel source that uses the struct; NULL for scalars */
+    size_t field_count;           /**< length of `fields` */
+    const char *cuda_declaration; /**< inserted before kernel source that uses the struct; NULL for
+                                       scalars */
 } ferry_element;
 
 /**
- * The 64-bit hash by which elements are told apart: FNV-1a over the little-endian 64-bit words kind, bits,
- * bytes and align, followed for structs by kind, bits, offset and count of each field in order.
- * (FNV-1a, 64 bit: offset basis 14695981039346656037, prime 1099511628211; Fowler, Noll, Vo.)
+ * Returns the 64-bit hash that identifies an element's content.
  *
- * @return the hash; 0 when `element` is NULL or malformed (sizes, alignment, kinds, fields out of bounds).
+ * The hash is 64-bit FNV-1a over little-endian 64-bit words: kind, bits, bytes and align, and for
+ * structs then kind, bits, offset and count of each field in order. (Fowler, Noll, Vo: offset basis
+ * 14695981039346656037, prime 1099511628211.)
+ *
+ * @return the hash; 0 when `element` is NULL, or has an invalid size, alignment, kind or field.
  * Threads: any.
  */
 FERRY_API uint64_t ferry_element_identity(const ferry_element *element);
 
-/** True when both describe the same content; false when either is NULL or malformed. Threads: any. */
+/**
+ * Compares two elements by content.
+ * @return true when they are equal; false when either is NULL or invalid. Threads: any.
+ */
 FERRY_API bool ferry_element_equal(const ferry_element *a, const ferry_element *b);
 
-/** The element of size_t arguments of kernels: an unsigned integer as wide as size_t. Threads: any. */
+/**
+ * Returns the element of a kernel's size_t parameters: an unsigned integer as wide as size_t.
+ * @return static data of the library, never NULL. Threads: any.
+ */
 FERRY_API const ferry_element *ferry_size_element(void);
 
 FERRY_END_DECLS

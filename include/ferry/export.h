@@ -21,12 +21,44 @@
 #define FERRY_PRINTF(at, first)
 #endif
 
+/**
+ * Functions of generated headers. They are copied into their callers at every level of optimization, so that a debugger
+ * and the call sites of checked runs show the program's own lines, and no library exports them.
+ */
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
+#define FERRY_INLINE inline __attribute__((always_inline, artificial, visibility("hidden")))
+#elif defined(__cplusplus)
+#define FERRY_INLINE inline
+#elif defined(__GNUC__) || defined(__clang__)
+#define FERRY_INLINE static inline __attribute__((always_inline, artificial))
+#else
+#define FERRY_INLINE static inline
+#endif
+
 #ifdef __cplusplus
 #define FERRY_BEGIN_DECLS extern "C" {
 #define FERRY_END_DECLS }
 #else
 #define FERRY_BEGIN_DECLS
 #define FERRY_END_DECLS
+#endif
+
+/**
+ * For generated code: makes the compiler assume that `*pointer` is written here, as it does after a
+ * call to a function that it cannot see. Without it, gcc warns that the pointer may be uninitialized
+ * in a program that checks the status in another function.
+ */
+#if defined(__GNUC__) || defined(__clang__)
+#define FERRY_MAY_WRITE(pointer) __asm__ __volatile__("" : : "r"(pointer) : "memory")
+#else
+#define FERRY_MAY_WRITE(pointer) ((void)0)
+#endif
+
+/** For generated code: a cast of a pointer, without the warning for casts of C in C++. */
+#ifdef __cplusplus
+#define FERRY_CAST(type, value) static_cast<type>(value)
+#else
+#define FERRY_CAST(type, value) ((type)(value))
 #endif
 
 /** For generated code: a compile-time check and the alignment of a type, in C99, C11 and C++. */
@@ -38,12 +70,17 @@
 #define FERRY_ALIGNOF(type) _Alignof(type)
 #else
 #define FERRY_STATIC_ASSERT_NAME(line) ferry_static_assert_##line
-#define FERRY_STATIC_ASSERT_AT(condition, line) typedef char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
+/* A declaration may be repeated, where a type may not: the same line of several headers asserts something too. */
+#ifdef __cplusplus
+#define FERRY_STATIC_ASSERT_AT(condition, line) extern "C" char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
+#else
+#define FERRY_STATIC_ASSERT_AT(condition, line) extern char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
+#endif
 #define FERRY_STATIC_ASSERT(condition, message) FERRY_STATIC_ASSERT_AT(condition, __LINE__)
 #define FERRY_ALIGNOF(type) __alignof__(type)
 #endif
 
 /** Rises only when generated code and the core no longer fit each other. */
-#define FERRY_GEN_ABI 1
+#define FERRY_GEN_ABI 2
 
 #endif

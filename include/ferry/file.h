@@ -12,118 +12,111 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Raw bytes between files and buffers, and files larger than any memory, chunk by chunk.
+ * Streams files that are larger than memory through a device. Loads and stores are in
+ * <ferry/copy.h>.
  *
- * A file holds the elements as they lie in memory: no header, the byte order of the machine. What a file refuses is
- * FERRY_ERROR_IO, and ferry_last_error() names path, offset and how many bytes arrived: missing, unreadable, a directory, a pipe,
- * shorter than the range, grown or shrunk while it was read, no room left. Interrupted system calls are repeated. Writing
- * past a limit on the size of files raises SIGXFSZ as for every program; where that is ignored or blocked it is FERRY_ERROR_IO.
- * Nothing is flushed to the disk: that is fsync()'s task.
+ * A file holds raw elements in the machine's byte order, without a header. A file that cannot be
+ * used is FERRY_ERROR_IO: missing, unreadable, a directory, a pipe, shorter than the range, resized
+ * during the call, or on a full disk. The message names path, offset and the bytes that arrived.
+ *
+ * Interrupted system calls are repeated. A write past the limit on file sizes raises SIGXFSZ; when
+ * the program ignores or blocks that signal, the call returns FERRY_ERROR_IO. The calls do not
+ * flush to disk; use fsync() for that.
  */
 
-/** How to load and store. NULL, or zero in any field, means the default. */
-typedef struct ferry_file_options {
-    ferry_stream *stream; /**< a load writes at this stream's device, through pinned chunks, and needs no host memory; default:
-                               where the range is current, the host on a tie or when nowhere. A store takes no notice of it */
-    const ferry_transfer_options *transfer; /**< progress and cancelling */
-    bool direct;          /**< go around the page cache (O_DIRECT) where file system and alignment allow; else through it */
-    bool keep_rest;       /**< a store leaves what the file has behind the range; default: the file ends with the range */
-    uint64_t reserved[4];
-} ferry_file_options;
-
-/**
- * Read `count` elements from the file's byte `file_offset` into the range. Returns when all has been read; what goes to
- * a device may still be on its way there, in order with all later use. A file that is too short changes nothing; after any later
- * failure, or a cancel, each chunk holds its old or its new value. Zero elements do not touch the file.
- * @param path not NULL
- * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW (an offset that no file has)
- */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                         size_t count, const char *path, uint64_t file_offset,
-                                                         const ferry_file_options *options);
-
-/**
- * Write the range to the file, from its byte `file_offset` on, from wherever it is current; makes no copy at any place and
- * changes no state. A missing file is created (mode 0666 less the umask); the bytes of an existing one before `file_offset` stay, those
- * of the range are replaced, and those behind it are cut off in the end unless options.keep_rest. A gap before the range
- * reads as zero. After a failure or a cancel the file holds the new bytes up to where the message says, and then what it held before.
- * @return as ferry_buffer_load()
- */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                          size_t count, const char *path, uint64_t file_offset,
-                                                          const ferry_file_options *options);
-
-/* -- larger than memory ---------------------------------------------------------------------------- */
-
-/** One chunk of a streamed file, as its callback gets it. */
+/** One chunk of a streamed file, as its callback receives it. */
 typedef struct ferry_file_chunk {
-    void *pointer;        /**< device memory of `count` elements, which the callback's work may read and write */
-    ferry_buffer *buffer; /**< the same elements, to launch kernels with; borrowed until the callback returns */
-    ferry_stream *stream; /**< queue the work here */
-    uint64_t offset;      /**< of its first element among those streamed */
-    size_t count;         /**< elements; the last chunk may have fewer than the others */
+    void *pointer;        /**< device memory of `count` elements, which the queued work may read and
+                               write */
+    ferry_buffer *buffer; /**< the same elements as a buffer for kernels; borrowed until the
+                               callback returns */
+    ferry_stream *stream; /**< queue the work on this stream */
+    uint64_t offset;      /**< index of the chunk's first element in the streamed range */
+    size_t count;         /**< elements; the last chunk may be shorter */
     size_t bytes;
     uint64_t reserved[4];
 } ferry_file_chunk;
 
 /**
- * Queues the work on one chunk and returns. Runs on the thread that called ferry_stream_file(), chunk after chunk. A working
- * callback, see "Callbacks" in <ferry/status.h>; the chunk's buffer is not its own to destroy.
- * A status other than FERRY_OK ends the stream with that status; FERRY_ERROR_CANCELLED is the polite one.
+ * Queues the work on one chunk and returns. It runs on the thread that called ferry_file_pipeline(),
+ * once per chunk, in order.
+ *
+ * It is a working callback, see "Callbacks" in <ferry/status.h>, and must not destroy the chunk's
+ * buffer.
+ * @return FERRY_OK; any other status ends the stream, and ferry_file_pipeline() returns it. Use
+ *         FERRY_ERROR_CANCELLED to stop early.
  */
 typedef ferry_status ferry_file_work(const ferry_file_chunk *chunk, void *user);
 
-/** What a stream did. Measured with the monotonic clock; the three stages overlap, so together they may exceed wall_ns. */
+/**
+ * Statistics of one stream of a file, measured with the monotonic clock. The three stages overlap,
+ * so their sum may exceed wall_ns.
+ */
 typedef struct ferry_file_stats {
-    uint64_t chunks;        /**< whose work, and writing, is done */
+    uint64_t chunks;        /**< chunks that were processed and written */
     uint64_t bytes_read, bytes_written;
-    uint64_t bytes_direct;  /**< of both, those that went around the page cache */
-    uint64_t load_ns;       /**< reading the file and sending it to the device; with `direct` only the reading */
-    uint64_t work_ns;       /**< the work of the callbacks, from where it could begin until the device had done it; with `direct`
-                                 the sending too */
-    uint64_t store_ns;      /**< fetching from the device and writing the file */
-    uint64_t wall_ns;       /**< from the first to the last of it */
+    uint64_t bytes_direct;  /**< bytes read and written without the page cache */
+    uint64_t load_ns;       /**< time to read the file and copy it to the device; with `direct` only
+                                 the reading */
+    uint64_t work_ns;       /**< time of the callbacks' work on the device; with `direct` also the
+                                 copying to the device */
+    uint64_t store_ns;      /**< time to copy from the device and write the file */
+    uint64_t wall_ns;       /**< from the start of the first stage to the end of the last */
     uint64_t reserved[4];
 } ferry_file_stats;
 
-/** What to stream. Zero in any field but `input` and `work` means the default. */
-typedef struct ferry_stream_file_options {
-    const char *input;            /**< needed */
+/**
+ * Options of ferry_file_pipeline(). Zero in a field other than `input` and `work` means the default.
+ *
+ * keep_going is called after each completed chunk, or after several small ones. It is a working
+ * callback, see "Callbacks" in <ferry/status.h>.
+ */
+typedef struct ferry_file_pipeline_options {
+    const char *input;            /**< path of the input; required */
     uint64_t input_offset;        /**< in bytes */
-    uint64_t bytes;               /**< of the input; default: up to its end */
-    const char *output;           /**< written chunk by chunk as ferry_buffer_store() does; NULL: none. May be the input */
+    uint64_t bytes;               /**< bytes of the input to stream; default: up to its end */
+    const char *output;           /**< path of the output, written as by ferry_buffer_store(); NULL:
+                                       none. May be the input */
     uint64_t output_offset;       /**< in bytes */
     const ferry_element *element; /**< default: bytes */
-    ferry_file_work *work;        /**< needed */
-    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< after each chunk that is done, or several small ones; false cancels. Runs as `work` */
-    void *user;                   /**< of `work` and `keep_going` */
-    ferry_stream *stream;         /**< of the work; default: the default stream of a context with one device */
+    ferry_file_work *work;        /**< required */
+    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< false cancels */
+    void *user;                   /**< passed to `work` and `keep_going` */
+    ferry_stream *stream;         /**< stream of the work; default: the default stream of a context
+                                       with one device */
     size_t chunk_bytes;           /**< rounded down to whole elements; default 4 MiB */
-    size_t chunk_count;           /**< chunks at the device, 2 to 16; default 4: one is read, one waits, one is worked on, one is written */
-    bool direct;                  /**< as in ferry_file_options, for both files */
-    bool keep_rest;               /**< as in ferry_file_options, of the output; always so where that is the input */
+    size_t chunk_count;           /**< chunks on the device, 2 to 16; default 4: one each is read,
+                                       queued, processed and written */
+    bool direct;                  /**< as ferry_copy_options.file_direct, for both files */
+    bool keep_rest;               /**< as ferry_copy_options.file_keep_rest, for the output; always set when the
+                                       output is the input */
     ferry_file_stats *stats;      /**< written also on failure; may be NULL */
     uint64_t reserved[4];
-} ferry_stream_file_options;
+} ferry_file_pipeline_options;
 
 /**
- * Bring a file of any size to a device chunk by chunk, let `work` queue its work on each, and write the chunks to another
- * file if one is named. The next chunk is read and uploaded, and the one before written, while the work on this one runs.
+ * Copies a file of any size to a device chunk by chunk and calls `work` for each chunk. If `output`
+ * is set, it writes the chunks to that file.
  *
- * Takes chunk_count times chunk_bytes of device memory and the staging ring, with `direct` as much pinned memory too, and none
- * that grows with the file. On a device that shares the host's memory the file is read straight into the chunks. Two threads of
- * the library help.
+ * Reading the next chunk and writing the previous one overlap with the work on the current one. The
+ * call allocates chunk_count * chunk_bytes bytes of device memory and uses the staging ring. With
+ * `direct` it also allocates as much pinned memory. Memory use does not grow with the file. A
+ * device that shares the host's memory reads the file directly into the chunks. The library starts
+ * two helper threads.
  *
- * Returns when the work on all chunks is done and the output is written; waits for the stream. After a failure or a cancel
- * nothing of it runs any more, and the output holds the chunks that the message counts. An output that is the input is changed
- * in place, which needs an output_offset of at most input_offset.
+ * The call blocks until the work on all chunks has completed and the output is written. After a
+ * failure or a cancel, none of its work is running, and the message says how many chunks the output
+ * holds. When the output is the input, the file is changed in place; output_offset must then be at
+ * most input_offset.
  *
- * @return FERRY_OK; what `work` returned; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_IO (also an input that holds no whole number
- *         of elements); FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_WRONG_CONTEXT;
- *         FERRY_ERROR_UNSUPPORTED (a stream being captured); the device's own, and that of a kernel that failed on the stream.
+ * @return FERRY_OK; the status that `work` returned; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_IO
+ *         (also for an input that is not a whole number of elements); FERRY_ERROR_CANCELLED;
+ *         FERRY_ERROR_OVERFLOW; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_WRONG_CONTEXT;
+ *         FERRY_ERROR_UNSUPPORTED (the stream is being captured); FERRY_ERROR_DEVICE;
+ *         FERRY_ERROR_DEVICE_LOST; the failure of a kernel on the stream.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_stream_file(ferry_context *context, const ferry_stream_file_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *options);
 
 FERRY_END_DECLS
 

@@ -4,22 +4,29 @@
 
 /**
  * @file
- * For generated code: the compiler's opinion of which kinds of element a C type may hold.
+ * For generated code: checks at compile time whether a C type can hold a kind of element.
  *
- * FERRY_TYPE_HOLDS(type, kind) is a constant expression that is 0 where the compiler knows that values of `type` are of another
- * ferry_kind. FERRY_FIELD_HOLDS(type, field, kind) asks the same of a struct's field, or of the elements of a field that is an array.
+ * FERRY_TYPE_HOLDS(type, kind) is a constant expression. It is 0 when the compiler knows that
+ * `type` holds values of another ferry_kind. FERRY_FIELD_HOLDS(type, field, kind) checks a struct's
+ * field, or the elements of a field that is an array.
  *
- * C11 and, with the same keyword as an extension, C99 under gcc and clang use _Generic; C++11 uses <type_traits>. Other compilers
- * check nothing. The answer is 1 for types that are no arithmetic ones, such as structs, pointers and _Float16, because a
- * program may store a half or a complex number in any of them; for a 16-bit unsigned integer that holds the bits of a half or
- * a bfloat16; and, in C, for const fields and for arrays of more than two dimensions.
+ * C11 uses _Generic; so does C99 with gcc and clang, as an extension. C++11 uses <type_traits>.
+ * With other compilers both macros are always 1.
+ *
+ * Both macros are also 1 in these cases:
+ * - types that are not arithmetic, such as structs, pointers and _Float16: a program may store a
+ *   half or a complex number in them;
+ * - a 16-bit unsigned integer that holds the bits of a half or a bfloat16;
+ * - in C, const fields and arrays of more than two dimensions.
  */
 
 #include <limits.h>
 
 #include <ferry/element.h>
 
-/* Sets of kinds. Sizes are checked elsewhere, so that an unsigned short that holds a float holds one of 16 bits. */
+/**
+ * Sets of kinds. Sizes are checked elsewhere: an unsigned short can hold only a float of 16 bits.
+ */
 #define FERRYI_HOLDS_FLOAT (1u << FERRY_KIND_FLOAT)
 #define FERRYI_HOLDS_INT (1u << FERRY_KIND_INT)
 #define FERRYI_HOLDS_UINT (1u << FERRY_KIND_UINT)
@@ -72,7 +79,7 @@ template <typename type> struct ferryi_kinds_of {
         entry(double _Complex, FERRYI_HOLDS_COMPLEX), default: FERRYI_HOLDS_ANY)
 
 #define FERRY_TYPE_HOLDS(type, kind) ((FERRYI_KINDS_BY(FERRYI_ONE, (type *)0) >> (kind) & 1u) != 0)
-/* The rows of an array of two dimensions are what it decays to. */
+/* An array of two dimensions decays to a pointer to its rows. */
 #define FERRY_FIELD_HOLDS(type, field, kind)                                                                          \
     ((FERRYI_KINDS_BY(FERRYI_ONE, &((type *)0)->field) & FERRYI_KINDS_BY(FERRYI_ROWS, ((type *)0)->field)) >> (kind) & 1u)
 

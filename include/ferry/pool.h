@@ -31,58 +31,41 @@ typedef enum ferry_memory_kind {
     FERRY_MEMORY_MANAGED = 4   /**< one pointer for host and device */
 } ferry_memory_kind;
 
-/** Size classes of the statistics: up to 1 KiB, 2 KiB, ... 512 MiB, and above. */
-#define FERRY_POOL_BIN_COUNT 21
-
-/**
- * Counts of one doubling of sizes, by requested bytes, in a checked build with their red zone; what is idle, by its own. Calls to the device, trims, evictions and waits are the pool's as a whole: all classes
- * share its slabs, and what makes room for one class gives up memory of others.
- */
-typedef struct ferry_pool_bin {
-    uint64_t takes;           /**< blocks handed out */
-    uint64_t hits;            /**< of them, from idle memory of the pool */
-    uint64_t live_blocks;     /**< handed out now */
-    uint64_t live_bytes;
-    uint64_t cached_blocks;   /**< idle now */
-    uint64_t cached_bytes;
-    uint64_t misses;          /**< the other takes; failed ones are in no class */
-    double hit_rate;          /**< hits / takes; 0 when there were none */
-    uint64_t requested_bytes; /**< what the holders of its live blocks asked for; at most live_bytes */
-    uint64_t peak_live_bytes; /**< at most, of what was seen whenever a block came from elsewhere than the thread's own magazines, and by this call: at least so much was held */
-} ferry_pool_bin;
-
-/** What a pool did and holds. Exact when no call is running on it. Bytes are bytes of blocks, unless said otherwise. */
+/** What a pool holds now, and what it has done since it was created or since ferry_context_reset_stats(). Exact when no call is running on it. */
 typedef struct ferry_pool_stats {
-    uint64_t takes, gives;
-    uint64_t hits, misses;      /**< a miss went to the device or to the system; hits + misses = takes that succeeded */
-    double hit_rate;            /**< hits / (hits + misses); 0 when there were none */
-    uint64_t live_blocks, live_bytes;
-    uint64_t requested_bytes;   /**< what the holders of live blocks asked for; at most live_bytes */
-    uint64_t cached_blocks, cached_bytes; /**< idle, free to be taken or given back */
-    uint64_t pending_blocks, pending_bytes; /**< of the cached: still used by queued work */
-    uint64_t reserved_bytes;    /**< taken from the device now; at least live + cached */
-    uint64_t peak_live_bytes;   /**< exact where one thread uses the pool, or several in turn that hold nothing in between. Threads that hold blocks at once count each for
-                                 *   itself, and are put together now and then: then it is an estimate, at least what any call of ferry_pool_statistics() saw
-                                 *   live, and at most peak_reserved_bytes */
-    uint64_t peak_reserved_bytes;
-    uint64_t limit_bytes;       /**< 0: none */
-    uint64_t device_allocations, device_frees; /**< calls to the device or the system */
-    uint64_t trims;             /**< times that idle memory went back to the device, by a call, by the policy or for a take that ran short; compactions apart */
-    uint64_t evictions;         /**< copies of buffers that were given up to make room in this pool */
-    uint64_t waits;             /**< times that a stream was made to wait, by an event, for the last use of the block it took, or the host for queued work */
-    double fragmentation;       /**< 1 - largest free / total free, of cached bytes; 0 when nothing is cached */
-    ferry_pool_bin bins[FERRY_POOL_BIN_COUNT];
-    uint64_t shortages;         /**< takes for which there was no memory at first; each was saved by one of the next, or failed */
-    uint64_t saved_by_reuse;    /**< memory came back meanwhile */
-    uint64_t saved_by_trim;     /**< idle memory of other sizes was given back */
-    uint64_t saved_by_wait;     /**< queued work that used idle memory was waited for */
-    uint64_t saved_by_callback; /**< the program made room */
-    uint64_t saved_by_eviction; /**< copies that nobody used were given up */
-    uint64_t saved_by_merge;    /**< idle neighbours became one piece, or idle granules (FERRY_CAN_GROW) one block */
-    uint64_t saved_by_compaction; /**< held blocks were moved together */
-    uint64_t saved_by_write_back; /**< of saved_by_eviction: copies were given up that had to be written back first */
+    uint64_t allocations;         /**< blocks handed out: hits + misses. A call that failed is not counted */
+    uint64_t frees;               /**< blocks that came back */
+    uint64_t hits;                /**< allocations from idle memory of the pool */
+    uint64_t misses;              /**< allocations that took memory from the device or the system */
+    uint64_t live_bytes;          /**< of blocks that are held now */
+    uint64_t live_blocks;
+    uint64_t requested_bytes;     /**< what the holders of live blocks asked for; at most live_bytes */
+    uint64_t cached_bytes;        /**< of blocks that are idle now */
+    uint64_t pending_bytes;       /**< of the cached: still used by queued work */
+    uint64_t reserved_bytes;      /**< taken from the device or the system now; at least live + cached */
+    uint64_t peak_reserved_bytes; /**< the highest reserved_bytes */
+    uint64_t largest_free_bytes;  /**< the largest block that the cached memory can give as a whole */
+    uint64_t evictions;           /**< copies of buffers that were given up to make room in this pool */
+    double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 when nothing is cached */
     uint64_t reserved[4];
 } ferry_pool_stats;
+
+/** Number of size classes of the statistics: up to 1 KiB, 2 KiB, ... 512 MiB, and above. */
+#define FERRY_POOL_CLASS_COUNT 21
+
+/**
+ * Statistics of one size class. A held block belongs to the class of the bytes that were asked for, in a checked build
+ * with their red zone; an idle block belongs to the class of its own size.
+ */
+typedef struct ferry_pool_class_stats {
+    uint64_t allocations;     /**< blocks handed out; counters restart with ferry_context_reset_stats() */
+    uint64_t hits;            /**< allocations from idle memory of the pool */
+    uint64_t live_blocks;
+    uint64_t live_bytes;
+    uint64_t cached_bytes;
+    uint64_t requested_bytes; /**< what the holders of live blocks asked for; at most live_bytes */
+    uint64_t reserved[4];
+} ferry_pool_class_stats;
 
 /** As `wait_ms`: never. */
 #define FERRY_WAIT_NEVER ((uint64_t)-1)
@@ -125,7 +108,7 @@ typedef struct ferry_pool_compaction {
     uint64_t reserved[4];
 } ferry_pool_compaction;
 
-/** A block as ferry_pool_walk() tells of it. */
+/** A block as ferry_pool_for_each_block() tells of it. */
 typedef struct ferry_block_info {
     void *pointer;
     size_t bytes;
@@ -186,14 +169,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, co
  *         largest free bytes in the message; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE (the child of a fork, a destroyed stream);
  *         for a pool of one's own, what its alloc failed with. May wait when it runs short, no longer than wait_ms each time. Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
 
 /**
- * As ferry_pool_take(), aligned to `alignment` bytes: any power of two; 0 is 256. Above 256 the take goes the long way, which is a lock; and where blocks of the size are not
+ * As ferry_pool_allocate(), aligned to `alignment` bytes: any power of two; 0 is 256. Above 256 the take goes the long way, which is a lock; and where blocks of the size are not
  * aligned so anyway, it costs up to `alignment` bytes more, and the block goes back the long way too.
- * @return as ferry_pool_take(); FERRY_ERROR_INVALID_ARGUMENT also for another alignment. Threads: any.
+ * @return as ferry_pool_allocate(); FERRY_ERROR_INVALID_ARGUMENT also for another alignment. Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_take_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
 
 /** The block's address; NULL for NULL and for a block of zero bytes. Threads: any. */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
@@ -205,10 +188,20 @@ FERRY_API size_t ferry_block_bytes(const ferry_block *block);
  * does). @return FERRY_OK (also for NULL in `*block`); FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_UNSUPPORTED (the stream is being captured);
  *         FERRY_ERROR_INVALID_STATE (the child of a fork, a destroyed stream). After a failure the block is still held. Does not wait. Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_give(ferry_block **block, ferry_stream *stream);
+FERRY_API FERRY_NODISCARD ferry_status ferry_block_free(ferry_block **block, ferry_stream *stream);
 
-/** @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any. */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_statistics(ferry_pool *pool, ferry_pool_stats *out);
+/**
+ * Returns the statistics of a pool.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (the child of a fork). Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out);
+
+/**
+ * Returns the statistics of one size class of a pool.
+ * @param class_index 0 to FERRY_POOL_CLASS_COUNT - 1: class i holds blocks of up to 1024 << i bytes, the last class all larger ones
+ * @return as ferry_pool_get_stats(); FERRY_ERROR_INVALID_ARGUMENT also when there is no such class. Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out);
 
 /**
  * Give idle memory back to the device until at most `keep_bytes` stay cached. Live blocks are not touched; memory
@@ -244,7 +237,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, 
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the child of
  *         a fork). Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user);
 
 /**
  * Name a held block for walks and for the report of leaks, which in a checked build also says where it was taken. The text is borrowed until the block is given back; NULL takes it off.

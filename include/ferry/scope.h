@@ -14,7 +14,7 @@ typedef struct ferry_stream ferry_stream;
 typedef struct ferry_context ferry_context;
 
 /** Counts up to the end of the buffer or view. */
-#define FERRY_REST ((size_t)-1)
+#define FERRY_REST SIZE_MAX
 
 /** The place of host memory. Places 1..N are the context's devices. */
 #define FERRY_PLACE_HOST 0

@@ -113,7 +113,7 @@ size_now(const struct ferryi_file *file, uint64_t *out)
 {
     struct stat info = {0};
     if (fstat(file->fd, &info) != 0)
-        return ferryi_fail(FERRY_ERROR_IO, "ask for the size of %s: %s", file->path, strerror(errno));
+        return ferryi_fail(FERRY_ERROR_IO, "get the size of %s: %s", file->path, strerror(errno));
     *out = (uint64_t)info.st_size;
     return FERRY_OK;
 }

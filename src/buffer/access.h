@@ -37,7 +37,8 @@ struct ferryi_access {
     ferryi_site site;   /* of a scope of the user's, in a checked run */
     ferryi_lane *lane;  /* NULL: the host's own use */
     const char *reason; /* for traces and messages, such as "read_device" */
-    const ferry_transfer_options *options; /* of what it moves; or NULL. Progress is of its range, wherever the bytes are */
+    const ferry_copy_options *options; /* of what it moves; or NULL. Progress is of its range, wherever the bytes are */
+    uint64_t under;     /* the claim on this store that the whole call holds, of which this is a step; or 0 */
     const struct ferryi_spans *pieces; /* NULL, or all that is claimed of [begin, end): with FERRYI_PLACE_NONE, and never prepared */
     /* out */
     void *pointer;      /* of byte `begin` in the copy */

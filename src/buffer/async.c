@@ -85,6 +85,7 @@ ferryi_async_finished(ferry_context *context, ferry_event **out)
 struct copy_job {
     struct ferryi_async async;
     struct ferryi_copy_call call;
+    ferry_copy_options options; /* of the call */
     unsigned char value[]; /* of a fill */
 };
 
@@ -122,9 +123,8 @@ way_of(const struct ferryi_copy_call *call)
     return stays ? FERRYI_WAY_FROM(place) : FERRYI_WAY_TO(place);
 }
 
-/* Claims now, in the order of calls, and lets the helper thread bring the `bytes`. */
-static ferry_status
-start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes, ferry_event **out)
+ferry_status
+ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes, ferry_event **out)
 {
     struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
     if (!job)
@@ -141,7 +141,11 @@ start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
     job->async.job.way = way_of(call);
     job->call.cancelled = &job->async.event->cancelled;
     job->call.arrived = &job->async.event->arrived;
-    /* The caller's value may be gone by the time it is needed. */
+    /* The caller's options and value may be gone by the time they are needed. */
+    if (call->options) {
+        job->options = *call->options;
+        job->call.options = &job->options;
+    }
     if (call->value_bytes > 0)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
     status = ferryi_copy_claim(&job->call);
@@ -156,76 +160,42 @@ start(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
     return FERRY_OK;
 }
 
-ferry_status
-ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count,
-                             ferry_stream *stream, ferry_event **out)
+/* -- syncs that an event follows -------------------------------------------------------------------- */
+
+/* keep_going of the access: the event's progress and its cancel, then the caller's own. */
+static bool
+follow(size_t bytes_done, size_t bytes_total, void *user)
 {
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
-    if (status == FERRY_OK)
-        status = ferryi_async_place(buffer->store->context, stream, "copy from memory", &place);
+    const struct ferryi_copy_call *call = user;
+    atomic_store(call->arrived, bytes_done);
+    if (atomic_load(call->cancelled))
+        return false;
+    return !call->options || !call->options->keep_going || call->options->keep_going(bytes_done, bytes_total, call->options->user);
+}
+
+static ferry_status
+run_sync(struct ferryi_copy_call *call)
+{
+    ferryi_store *store = call->main.store;
+    const ferry_copy_options options = {
+        .chunk_bytes = call->options ? call->options->chunk_bytes : 0, .keep_going = follow, .user = call};
+    call->main.options = &options;
+    ferry_status status = ferryi_access_prepare(&call->main, 1);
     if (status != FERRY_OK)
         return status;
-    if (range.begin == range.end)
-        return ferryi_async_finished(buffer->store->context, out);
-    status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
-    return status == FERRY_OK ? start(buffer->store->context, &call, range.end - range.begin, out) : status;
+    atomic_store(call->arrived, call->main.end - call->main.begin);
+    status = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
+    return status == FERRY_OK ? ferryi_place_settle(store, call->main.place) : status;
 }
 
 ferry_status
-ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count,
-                           ferry_stream *stream, ferry_event **out)
+ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place, const ferry_copy_options *options)
 {
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
-    if (status == FERRY_OK)
-        status = ferryi_async_place(buffer->store->context, stream, "copy to memory", &place);
-    if (status != FERRY_OK)
-        return status;
-    if (range.begin == range.end)
-        return ferryi_async_finished(buffer->store->context, out);
-    ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return start(buffer->store->context, &call, range.end - range.begin, out);
-}
-
-ferry_status
-ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
-                        ferry_stream *stream, ferry_event **out)
-{
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
-    if (status == FERRY_OK)
-        status = ferryi_async_place(buffer->store->context, stream, "fill", &place);
-    if (status != FERRY_OK)
-        return status;
-    if (range.begin == range.end)
-        return ferryi_async_finished(buffer->store->context, out);
-    status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, place);
-    return status == FERRY_OK ? start(buffer->store->context, &call, range.end - range.begin, out) : status;
-}
-
-ferry_status
-ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-                        size_t source_offset, size_t count, ferry_stream *stream, ferry_event **out)
-{
-    struct ferryi_range to, from;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
-    if (status == FERRY_OK)
-        status = ferryi_async_place(target->store->context, stream, "copy a buffer", &place);
-    if (status != FERRY_OK)
-        return status;
-    if (ferryi_copy_is_nothing(target->store, to, source->store, from))
-        return ferryi_async_finished(target->store->context, out);
-    status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? start(target->store->context, &call, to.end - to.begin, out) : status;
+    const ferry_copy_options transfer = {.chunk_bytes = options->chunk_bytes, .keep_going = options->keep_going, .user = options->user};
+    struct ferryi_copy_call call = {.run = run_sync, .options = &transfer};
+    call.main = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
+                                       .place = (uint8_t)place, .reason = "sync_to"};
+    return ferryi_async_copy(store->context, &call, range.end - range.begin, options->event);
 }
 
 /* -- prefetch -------------------------------------------------------------------------------------- */
@@ -263,11 +233,11 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_lane
         status = ferryi_copy_lane(buffer->store, place, &call.main.lane);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))
         return FERRY_OK;
-    return status == FERRY_OK ? start(buffer->store->context, &call, 0, NULL) : status; /* nobody follows it */
+    return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL) : status; /* nobody follows it */
 }
 
 ferry_status
-ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *stream)
+ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *stream)
 {
     ferry_status status;
     do {
@@ -287,8 +257,3 @@ ferry_buffer_prefetch_range(ferry_buffer *buffer, size_t offset, size_t count, i
     return status;
 }
 
-ferry_status
-ferry_buffer_prefetch(ferry_buffer *buffer, int place, ferry_stream *stream)
-{
-    return ferry_buffer_prefetch_range(buffer, 0, FERRY_REST, place, stream);
-}

@@ -238,7 +238,7 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access, const
         return status;
     use->number = append(bodies, *entry);
     if (!use->number)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to follow kernels on buffer \"%s\"", ferryi_store_name(access->store));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
     if (entry->is_write) {
         bodies->places |= FERRYI_PLACE_BIT(entry->place);
         count_pending(bodies, 1);
@@ -253,7 +253,7 @@ ferryi_bodies_begin(const struct ferryi_access *access, struct ferryi_body_use *
                                             .reads = access->access != FERRY_OVERWRITE, .is_write = access->access != FERRY_READ, .pending = true};
     *out = (struct ferryi_body_use){.bodies = obtain(access->store), .is_write = entry.is_write};
     if (!out->bodies)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to follow kernels on buffer \"%s\"", ferryi_store_name(access->store));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
     ferryi_mutex_lock(&out->bodies->mutex);
     ferry_status status = begin_use(out, access, &entry);
     ferryi_mutex_unlock(&out->bodies->mutex);

@@ -128,7 +128,7 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
     ferry_status status = ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_copy_from(buffer, element, 0, source, count);
+    status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
     if (status != FERRY_OK)
         ferry_buffer_destroy(&buffer);
     else
@@ -348,7 +348,7 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
 }
 
 ferry_status
-ferry_buffer_view_of(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
+ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
 {
     struct ferryi_range range = {0, 0};
     const ferry_element *interned;

@@ -74,9 +74,11 @@ void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *i
 /* snprintf() onto the end of `text`, counting what it would have taken. */
 void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...) FERRY_PRINTF(4, 5);
 
+/* Before the program edits the host's memory itself, nothing may still read it; does nothing for other memory. */
+ferry_status ferryi_place_settle(ferryi_store *store, int place);
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
 ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
-                                 const ferry_transfer_options *options);
+                                 const ferry_copy_options *options);
 /* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to the place `to`. */
 ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason);
 /* Do some bytes of the range have their value at these places and nowhere else? */

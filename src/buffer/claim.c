@@ -101,8 +101,11 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struc
         return theirs || needed ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
     }
     if (meeting == READERS) {
-        /* Somebody is moving the same bytes to the same copy: let one transfer serve both. */
-        bool same_move = claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+        /*
+         * Somebody is moving the same bytes to the same copy: let one transfer serve both. A step of a longer call does not wait:
+         * the other may be waiting for what that call has claimed.
+         */
+        bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
                          access->place != FERRYI_PLACE_NONE &&
                          ferryi_store_same_memory(store, claim->place, access->place);
         return same_move && !is_hit ? FERRYI_CONFLICT_WAIT : FERRYI_CONFLICT_NONE;
@@ -122,6 +125,9 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
+        /* A scope that is being closed has no number any more, and still conflicts. */
+        if (access->under && claim->id == access->under)
+            continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
         if (conflict > worst)
             worst = conflict;
@@ -294,7 +300,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     if (!fits && !ferryi_store_is_dead(store)) {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": it was resized to %zu bytes meanwhile",
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
                              access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
     } else if (ferryi_store_is_dead(store)) {
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", access->reason,

@@ -13,30 +13,12 @@
  * written.
  */
 
-struct conversion_call {
-    const ferry_conversion *conversion;
-    ferry_convert_policy policy;
-};
-
 /* What the policy could refuse was refused before; a function of the program's may refuse still. */
 static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
-    const struct conversion_call *call = user;
+    const struct ferryi_convert_call *call = user;
     return ferryi_conversion_apply(call->conversion, target, source, count, call->policy);
-}
-
-static ferry_status
-check_conversion(const ferry_conversion *conversion, ferry_convert_policy *policy, const char *what)
-{
-    ferry_status status = ferryi_conversion_check(conversion, what);
-    if (status != FERRY_OK)
-        return status;
-    if (*policy == 0)
-        *policy = FERRY_CONVERT_SATURATE;
-    if ((unsigned)*policy > FERRY_CONVERT_TRUNCATE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown", what, (int)*policy);
-    return FERRY_OK;
 }
 
 static ferry_status
@@ -46,7 +28,7 @@ check_values(const ferry_conversion *conversion, const void *source, size_t coun
 }
 
 static struct ferryi_transform
-transform_of(const struct conversion_call *call)
+transform_of(const struct ferryi_convert_call *call)
 {
     return (struct ferryi_transform){.run = run_conversion, .source_bytes = call->conversion->from->bytes,
                                      .target_bytes = call->conversion->to->bytes, .user = call};
@@ -67,7 +49,7 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
 static ferry_status
 move_converted(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
-    const struct conversion_call *user = call->user;
+    const struct ferryi_convert_call *user = call->user;
     const struct ferryi_transform transform = transform_of(user);
     ferryi_store *store = call->main.store;
     const size_t count = bytes / transform.target_bytes;
@@ -80,50 +62,39 @@ move_converted(struct ferryi_copy_call *call, struct ferryi_memory target, size_
 }
 
 ferry_status
-ferry_buffer_copy_from_converted_with(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source,
-                                      size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *source, const struct ferryi_convert_call *convert, int place,
+                    const ferry_copy_options *options, struct ferryi_copy_whole *whole)
 {
-    struct ferryi_range range;
-    ferry_status status = check_conversion(conversion, &policy, "copy from converted");
+    struct ferryi_copy_call call = {.options = options, .whole = whole};
+    size_t count = (range.end - range.begin) / convert->conversion->to->bytes;
+    ferry_status status = check_values(convert->conversion, source, count, convert->policy);
     if (status == FERRY_OK)
-        status = ferryi_copy_check(buffer, conversion->to, offset, count, source, "copy from converted", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    count = (range.end - range.begin) / buffer->element_bytes;
-    FERRY_TRY(status, out, check_values(conversion, source, count, policy));
-
-    struct ferryi_copy_call call = {.options = options};
-    FERRY_TRY(status, out, ferryi_copy_plan_from(&call, buffer->store, range, source, -1));
-    struct conversion_call user = {conversion, policy};
+        status = ferryi_copy_plan_from(&call, store, range, source, place);
     call.move = move_converted;
-    call.user = &user;
-    status = ferryi_copy_run(&call);
-out:
-    return status;
-}
-
-ferry_status
-ferry_buffer_copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source,
-                                 size_t count, ferry_convert_policy policy)
-{
-    return ferry_buffer_copy_from_converted_with(buffer, conversion, offset, source, count, policy, NULL);
+    call.user = convert;
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
 /* -- to the caller's memory ------------------------------------------------------------------------ */
 
 static struct ferryi_transfer_job
-job_out(const ferry_buffer *buffer, const struct conversion_call *user, size_t count, const ferry_transfer_options *options)
+job_out(const ferryi_store *store, const struct ferryi_convert_call *user, size_t count, const ferry_copy_options *options,
+        const struct ferryi_copy_whole *whole)
 {
-    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(buffer->store), .reason = "copy_to", .foreign_target = true,
-                                        .options = options, .total = count * user->conversion->to->bytes};
+    struct ferryi_transfer_job job = {.options = options, .total = count * user->conversion->to->bytes};
+    if (whole)
+        job = whole->job;
+    job.buffer = ferryi_store_name(store);
+    job.reason = "copy_to";
+    job.foreign_target = true;
+    return job;
 }
 
-/* Between host memories, in parts that the job asks for. */
-static ferry_status
-convert_on_host(ferryi_engine *engine, void *target, const void *source, size_t count, const struct conversion_call *user,
-                struct ferryi_transfer_job *job)
+ferry_status
+ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, size_t count, const struct ferryi_convert_call *convert,
+                      struct ferryi_transfer_job *job)
 {
-    const struct ferryi_transform transform = transform_of(user);
+    const struct ferryi_transform transform = transform_of(convert);
     struct ferryi_memory to = {.pointer = target}, from = {.pointer = (void *)(uintptr_t)source};
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
@@ -134,35 +105,50 @@ ask_only(size_t bytes_done, size_t bytes_total, void *user)
 {
     const struct ferryi_transfer_job *job = user;
     (void)bytes_done, (void)bytes_total;
-    return job->options->keep_going(0, job->total, job->options->user);
+    return job->options->keep_going(job->done, job->total, job->options->user);
+}
+
+void
+ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_transfer_job *job, const struct ferryi_copy_whole *whole)
+{
+    const ferry_copy_options *options = job->options;
+    *quiet = (struct ferryi_convert_quiet){.job = job};
+    quiet->options = (ferry_copy_options){.chunk_bytes = options ? options->chunk_bytes : 0,
+                                              .keep_going = options && options->keep_going ? ask_only : NULL,
+                                              .user = (void *)(uintptr_t)job};
+    if (whole) {
+        quiet->whole = *whole;
+        quiet->whole.job = (struct ferryi_transfer_job){.options = &quiet->options, .cancelled = job->cancelled};
+    }
 }
 
 /* Where the device cannot look, checked values are fetched once, into memory of their own: none has arrived until all are known to fit. */
 static ferry_status
-copy_to_checked(ferry_buffer *buffer, const struct conversion_call *user, size_t offset, void *target, size_t count,
-                const ferry_transfer_options *options)
+copy_to_checked(ferryi_store *store, struct ferryi_range range, const struct ferryi_convert_call *user, void *target,
+                struct ferryi_transfer_job *job, struct ferryi_copy_whole *whole)
 {
-    const ferry_conversion *conversion = user->conversion;
-    struct ferryi_transfer_job job = job_out(buffer, user, count, options);
-    const ferry_transfer_options asking = {
-        .chunk_bytes = options ? options->chunk_bytes : 0, .keep_going = options && options->keep_going ? ask_only : NULL, .user = &job};
-    void *values = malloc(count * buffer->element_bytes);
+    size_t count = (range.end - range.begin) / user->conversion->from->bytes;
+    struct ferryi_convert_quiet quiet;
+    ferryi_convert_be_quiet(&quiet, job, whole);
+    struct ferryi_copy_call call = {.options = &quiet.options, .whole = whole ? &quiet.whole : NULL};
+    void *values = malloc(range.end - range.begin);
     if (!values)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy to converted: no memory for %zu elements", count);
-    ferry_status status = ferry_buffer_copy_to_with(buffer, conversion->from, offset, values, count, &asking);
+    ferryi_copy_plan_to(&call, store, range, values);
+    ferry_status status = ferryi_copy_run(&call);
     if (status == FERRY_ERROR_CANCELLED)
-        ferryi_fail(status, "copy to converted: cancelled: 0 of %zu bytes arrived", job.total);
+        ferryi_fail(status, "copy to converted: cancelled: %zu of %zu bytes arrived", job->done, job->total);
     if (status == FERRY_OK)
-        status = check_values(conversion, values, count, user->policy);
+        status = check_values(user->conversion, values, count, user->policy);
     if (status == FERRY_OK)
-        status = convert_on_host(buffer->store->context->engine, target, values, count, user, &job);
+        status = ferryi_convert_memory(store->context->engine, target, values, count, user, job);
     free(values);
     return status;
 }
 
 /* The elements lie at `source`, at the access's place; a lane means a device. */
 static ferry_status
-copy_out_converted(const struct ferryi_access *access, struct ferryi_memory source, const struct conversion_call *user, void *target,
+copy_out_converted(const struct ferryi_access *access, struct ferryi_memory source, const struct ferryi_convert_call *user, void *target,
                    size_t count, struct ferryi_transfer_job *job)
 {
     ferryi_store *store = access->store;
@@ -179,47 +165,48 @@ copy_out_converted(const struct ferryi_access *access, struct ferryi_memory sour
     return ferryi_engine_copy_transformed(store->context->engine, to, source, count, &transform, access->lane, job);
 }
 
-ferry_status
-ferry_buffer_copy_to_converted_with(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, void *target, size_t count,
-                                    ferry_convert_policy policy, const ferry_transfer_options *options)
+/* From where the range is current; a NULL lane means from the host. */
+static ferry_status
+copy_to_converted(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane, const struct ferryi_convert_call *user,
+                  void *target, struct ferryi_transfer_job *job, struct ferryi_copy_whole *whole)
 {
-    struct ferryi_range range;
-    ferry_status status = check_conversion(conversion, &policy, "copy to converted");
-    if (status == FERRY_OK)
-        status = ferryi_copy_check(buffer, conversion->from, offset, count, target, "copy to converted", &range);
-    if (status != FERRY_OK || range.begin == range.end)
+    size_t count = (range.end - range.begin) / user->conversion->from->bytes;
+    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = (uint8_t)place,
+                                   .lane = lane, .reason = "copy_to", .derives = true, .under = whole ? ferryi_copy_under(whole, store) : 0};
+    ferry_status status = ferryi_access_open(&access, 1);
+    if (status != FERRY_OK)
         return status;
-    ferryi_store *store = buffer->store;
-    count = (range.end - range.begin) / buffer->element_bytes;
-    int place = ferryi_copy_home(store, range);
-    bool on_host = ferryi_store_same_memory(store, place, 0);
-    const struct conversion_call user = {conversion, policy};
-    if (policy == FERRY_CONVERT_CHECK && !on_host && !ferryi_device_converts(store->context, place, conversion))
-        return copy_to_checked(buffer, &user, offset, target, count, options);
-
-    ferryi_lane *lane = NULL;
-    if (!on_host)
-        FERRY_TRY(status, out, ferryi_engine_lane(store->context->engine, 0, place, &lane));
-    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                   .place = (uint8_t)place, .lane = lane, .reason = "copy_to", .derives = true};
-    FERRY_TRY(status, out, ferryi_access_open(&access, 1));
     ferryi_claim_is_held();
-    struct ferryi_transfer_job job = job_out(buffer, &user, count, options);
-    if (on_host)
-        status = check_values(conversion, access.pointer, count, policy);
+    if (!lane)
+        status = check_values(user->conversion, access.pointer, count, user->policy);
     if (status == FERRY_OK)
-        status = copy_out_converted(&access, ferryi_access_memory(store, on_host ? 0 : place, range.begin), &user, target, count, &job);
+        status = copy_out_converted(&access, ferryi_access_memory(store, lane ? place : 0, range.begin), user, target, count, job);
     ferryi_access_note_loss(store, place, status);
     (void)ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, lane);
-out:
     return status;
 }
 
 ferry_status
-ferry_buffer_copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, void *target, size_t count,
-                               ferry_convert_policy policy)
+ferryi_convert_to(ferryi_store *store, struct ferryi_range range, void *target, const struct ferryi_convert_call *convert,
+                  const ferry_copy_options *options, struct ferryi_copy_whole *whole)
 {
-    return ferry_buffer_copy_to_converted_with(buffer, conversion, offset, target, count, policy, NULL);
+    int place = ferryi_copy_home(store, range);
+    bool on_host = ferryi_store_same_memory(store, place, 0);
+    size_t count = (range.end - range.begin) / convert->conversion->from->bytes;
+    struct ferryi_transfer_job job = job_out(store, convert, count, options, whole);
+    ferryi_lane *lane = NULL;
+    ferry_status status = FERRY_OK;
+    if (convert->policy == FERRY_CONVERT_CHECK && !on_host && !ferryi_device_converts(store->context, place, convert->conversion)) {
+        status = copy_to_checked(store, range, convert, target, &job, whole);
+    } else {
+        if (!on_host)
+            status = ferryi_engine_lane(store->context->engine, 0, place, &lane);
+        if (status == FERRY_OK)
+            status = copy_to_converted(store, range, place, lane, convert, target, &job, whole);
+    }
+    if (whole)
+        ferryi_copy_note_whole(whole, &job, 0);
+    return status;
 }
 
 /* -- from buffer to buffer ------------------------------------------------------------------------- */
@@ -229,7 +216,7 @@ static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
-    const struct conversion_call *user = call->user;
+    const struct ferryi_convert_call *user = call->user;
     ferryi_store *store = call->main.store;
     ferryi_lane *lane = call->main.lane;
     const void *source = ferryi_access_memory(call->other.store, target.place, call->other.begin).pointer;
@@ -243,37 +230,56 @@ move_between(struct ferryi_copy_call *call, struct ferryi_memory target, size_t 
     if (status != FERRY_OK)
         return status;
     return lane ? ferryi_device_convert(&work, target.pointer, source, count, job)
-                : convert_on_host(store->context->engine, target.pointer, source, count, user, job);
+                : ferryi_convert_memory(store->context->engine, target.pointer, source, count, user, job);
+}
+
+/* The source at the host, the target at a device: as from the caller's memory. */
+static ferry_status
+move_up(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
+{
+    ferryi_claim_is_held();
+    const struct ferryi_convert_call *user = call->user;
+    call->source = ferryi_access_memory(call->other.store, 0, call->other.begin).pointer;
+    ferry_status status = check_values(user->conversion, call->source, bytes / user->conversion->to->bytes, user->policy);
+    return status == FERRY_OK ? move_converted(call, target, bytes, job) : status;
+}
+
+/* Would the host convert what both stores have at this place? */
+static bool
+host_reaches(ferryi_store *target, ferryi_store *source, int place)
+{
+    return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
+}
+
+/* Both sides at one place, or with a place that the caller chose, the source at the host where that place's device does not convert. */
+static ferry_status
+plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from,
+             const ferry_conversion *conversion, int place)
+{
+    int meeting = place < 0 ? ferryi_copy_meeting_place(target, to, source, from) : place;
+    bool there = place < 0 || (ferryi_store_validity(source, from).all & FERRYI_PLACE_BIT(place));
+    call->move = move_between;
+    if (host_reaches(target, source, meeting) || (there && device_should(target, meeting, conversion, true, true)))
+        return ferryi_copy_plan(call, target, to, source, from, meeting);
+    if (place < 0 || ferryi_store_same_memory(target, place, 0))
+        return ferryi_copy_plan(call, target, to, source, from, FERRY_PLACE_HOST);
+    struct ferryi_copy_call at_host = {0};
+    ferry_status status = ferryi_copy_plan(&at_host, target, to, source, from, FERRY_PLACE_HOST);
+    if (status == FERRY_OK)
+        status = ferryi_copy_plan(call, target, to, source, from, place);
+    call->other = at_host.other;
+    call->move = move_up;
+    return status;
 }
 
 ferry_status
-ferry_buffer_convert_with(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset, ferry_buffer *source,
-                          size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_transfer_options *options)
+ferryi_convert_between(ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from,
+                       const struct ferryi_convert_call *convert, int place, const ferry_copy_options *options,
+                       struct ferryi_copy_whole *whole)
 {
-    struct ferryi_range to, from;
-    ferry_status status = check_conversion(conversion, &policy, "convert a buffer");
-    if (status == FERRY_OK)
-        status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, conversion->to, conversion->from, "convert a buffer", &to,
-                                        &from);
-    if (status != FERRY_OK || to.begin == to.end)
-        return status;
-    if (target->store == source->store && to.begin < from.end && from.begin < to.end)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "convert buffer \"%s\": source and target overlap", ferryi_store_name(target->store));
-
-    int place = ferryi_copy_meeting_place(target->store, to, source->store, from);
-    bool host_reaches = ferryi_store_same_memory(target->store, place, 0) && ferryi_store_same_memory(source->store, place, 0);
-    if (!host_reaches && !device_should(target->store, place, conversion, true, true))
-        place = FERRY_PLACE_HOST;
-    struct conversion_call user = {conversion, policy};
-    struct ferryi_copy_call call = {.move = move_between, .user = &user, .options = options};
-    status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
+    struct ferryi_copy_call call = {.user = convert, .options = options, .whole = whole};
+    ferry_status status = plan_between(&call, target, to, source, from, convert->conversion, place);
     call.main.reason = call.other.reason = "convert";
     return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
-ferry_status
-ferry_buffer_convert(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset, ferry_buffer *source,
-                     size_t source_offset, size_t count, ferry_convert_policy policy)
-{
-    return ferry_buffer_convert_with(target, conversion, target_offset, source, source_offset, count, policy, NULL);
-}

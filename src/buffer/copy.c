@@ -9,9 +9,31 @@
 
 /* Copies and fills: one claim for the whole call, bytes through the engine, commits for what arrived. */
 
+uint64_t
+ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *store)
+{
+    size_t at = ferryi_claim_list_find(&whole->claims, store);
+    return at < whole->claims.count ? whole->claims.items[at].id : 0;
+}
+
+void
+ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job, uint64_t lanes)
+{
+    whole->job.done = job->done;
+    whole->job.told = job->told;
+    whole->lanes |= lanes;
+}
+
+/* A step goes on with the job of the whole call. */
 static struct ferryi_transfer_job
 job_of(const struct ferryi_copy_call *call, const char *reason)
 {
+    if (call->whole) {
+        struct ferryi_transfer_job job = call->whole->job;
+        job.buffer = ferryi_store_name(call->main.store);
+        job.reason = reason;
+        return job;
+    }
     return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
                                         .cancelled = call->cancelled, .arrived = call->arrived,
                                         .total = call->main.end - call->main.begin};
@@ -74,9 +96,12 @@ run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_
     size_t bytes = main->end - main->begin;
     struct ferryi_transfer_job job = job_of(call, main->reason);
     job.foreign_source = call->source || call->file.file;
+    size_t before = job.done;
     status = step(call, ferryi_access_memory(main->store, main->lane ? main->place : 0, main->begin), bytes, &job);
     ferryi_access_note_loss(main->store, main->place, status);
-    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : job.done);
+    if (call->whole)
+        ferryi_copy_note_whole(call->whole, &job, main->lane ? UINT64_C(1) << main->lane->number : 0);
+    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : job.done - before);
     if (call->other.store)
         (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.lane);
     return status;
@@ -184,6 +209,8 @@ run_copy_to(struct ferryi_copy_call *call)
         status = copy_out(call, segment, at, end, &job);
         at = end;
     }
+    if (call->whole)
+        ferryi_copy_note_whole(call->whole, &job, 0);
     (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
     return status;
 }
@@ -222,6 +249,10 @@ taken(const struct ferryi_access *list, const struct ferryi_access *planned)
 ferry_status
 ferryi_copy_claim(struct ferryi_copy_call *call)
 {
+    if (call->whole) {
+        call->main.under = ferryi_copy_under(call->whole, call->main.store);
+        call->other.under = call->other.store ? ferryi_copy_under(call->whole, call->other.store) : 0;
+    }
     struct ferryi_access list[3] = {call->main, call->other, call->rest};
     ferry_status status = ferryi_access_claim(list, call->rest.store ? 3 : call->other.store ? 2 : 1);
     if (status != FERRY_OK)
@@ -307,54 +338,17 @@ ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t off
 {
     if (!element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
+    return ferryi_copy_check_any(buffer, element, offset, count, memory, what, out);
+}
+
+ferry_status
+ferryi_copy_check_any(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
+                      struct ferryi_range *out)
+{
     ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL", what, count);
     return status == FERRY_OK ? ferryi_guard_check_memory(buffer->store, memory, what) : status;
-}
-
-ferry_status
-ferry_buffer_copy_from_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count,
-                            const ferry_transfer_options *options)
-{
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {.options = options};
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    status = ferryi_copy_plan_from(&call, buffer->store, range, source, -1);
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
-}
-
-ferry_status
-ferry_buffer_copy_to_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count,
-                          const ferry_transfer_options *options)
-{
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {.options = options};
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return ferryi_copy_run(&call);
-}
-
-ferry_status
-ferry_buffer_fill_with(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
-                       const ferry_transfer_options *options)
-{
-    ferry_status status;
-    do {
-        struct ferryi_range range;
-        struct ferryi_copy_call call = {.options = options};
-        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
-        if (status != FERRY_OK || range.begin == range.end)
-            return status;
-        status = ferryi_copy_plan_fill(&call, buffer->store, range, value, element->bytes, -1);
-        if (status == FERRY_OK)
-            status = ferryi_copy_run(&call);
-    } while (ferryi_buffer_starts_over(status, count));
-    return status;
 }
 
 ferry_status
@@ -373,40 +367,3 @@ ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer 
     return status;
 }
 
-ferry_status
-ferry_buffer_copy_with(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-                       size_t source_offset, size_t count, const ferry_transfer_options *options)
-{
-    struct ferryi_range to, from;
-    struct ferryi_copy_call call = {.options = options};
-    ferry_status status = ferryi_copy_check_pair(target, target_offset, source, source_offset, count, element, element, "copy a buffer", &to, &from);
-    if (status != FERRY_OK || ferryi_copy_is_nothing(target->store, to, source->store, from))
-        return status;
-    status = ferryi_copy_plan(&call, target->store, to, source->store, from, -1);
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
-}
-
-ferry_status
-ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)
-{
-    return ferry_buffer_copy_from_with(buffer, element, offset, source, count, NULL);
-}
-
-ferry_status
-ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count)
-{
-    return ferry_buffer_copy_to_with(buffer, element, offset, target, count, NULL);
-}
-
-ferry_status
-ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-                  size_t source_offset, size_t count)
-{
-    return ferry_buffer_copy_with(target, element, target_offset, source, source_offset, count, NULL);
-}
-
-ferry_status
-ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value)
-{
-    return ferry_buffer_fill_with(buffer, element, offset, count, value, NULL);
-}

@@ -8,7 +8,23 @@
  */
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/claim_list.h"
 #include "src/transfer/file.h"
+
+/*
+ * A call of many steps: lists of regions, rows that are converted or come from files. It holds claims on all that it uses, so that its place in
+ * the order of calls is one; its steps claim under those, one after the other, and share one job, in which progress is counted.
+ */
+struct ferryi_copy_whole {
+    struct ferryi_transfer_job job;
+    struct ferryi_claim_list claims;
+    uint64_t lanes; /* that its steps queued work on */
+};
+
+/* The whole call's claim on a store; 0: it has none. */
+uint64_t ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *store);
+/* A step has ended: how far the job came, and the lanes that it used. */
+void ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job, uint64_t lanes);
 
 struct ferryi_copy_call {
     struct ferryi_access main;  /* the target, or for copy_to the source */
@@ -22,9 +38,10 @@ struct ferryi_copy_call {
     struct ferryi_file_range file; /* in place of the caller's memory; its `file` NULL: none */
     const void *value; /* of a fill */
     size_t value_bytes;
-    const ferry_transfer_options *options;
+    const ferry_copy_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
+    struct ferryi_copy_whole *whole; /* the call that this is a step of, which then has the options; or NULL */
     bool is_hint; /* a prefetch: without memory for it nothing is lost */
     ferry_status (*run)(struct ferryi_copy_call *call); /* after the claim; closes it */
 };
@@ -60,6 +77,9 @@ int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferr
 ferry_status ferryi_copy_lane(ferryi_store *store, int place, ferryi_lane **out);
 int ferryi_lowest_place(ferryi_places places);
 
+/* The same as the next, where a NULL element means any. */
+ferry_status ferryi_copy_check_any(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory,
+                                   const char *what, struct ferryi_range *out);
 ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory,
                                const char *what, struct ferryi_range *out);
 ferry_status ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "src/base/callback.h"
@@ -12,7 +13,7 @@ ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
 {
     ferry_event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make an event: no memory");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create an event: no memory");
     atomic_init(&event->references, 1);
     atomic_init(&event->cancelled, false);
     atomic_init(&event->arrived, 0);
@@ -45,9 +46,9 @@ tell_unheard(const ferry_event *event)
         return;
     const char *why = event->text ? event->text : ferry_status_name(event->status);
     if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
-        ferryi_log(&event->context->log, FERRY_LOG_INFO, "a prefetch brought nothing: %s", why);
+        ferryi_log(&event->context->log, FERRY_LOG_INFO, "prefetch a buffer: nothing was copied: %s", why);
     else
-        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and nobody asked its event: %s", why);
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and its event was never queried: %s", why);
 }
 
 void
@@ -107,10 +108,12 @@ check_event(const ferry_event *event, const char *what)
 }
 
 ferry_status
-ferry_stream_record(ferry_stream *stream, ferry_event **out)
+ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: out is NULL");
+    if (flags)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: flags are %" PRIu32 ", and none are defined", flags);
     ferry_event *event;
     ferry_status status = ferryi_stream_check(stream, "record an event");
     if (status != FERRY_OK)

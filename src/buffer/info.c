@@ -113,7 +113,7 @@ ferry_buffer_is_current(ferry_buffer *buffer, int place)
 }
 
 bool
-ferry_buffer_is_pinned(ferry_buffer *buffer)
+ferry_buffer_is_page_locked(ferry_buffer *buffer)
 {
     return buffer && ferryi_store_is_pinned(buffer->store);
 }
@@ -123,7 +123,7 @@ add_copies(const ferryi_store *store, ferry_buffer_info *out)
 {
     for (int place = 0; place <= store->context->place_count; place++) {
         const struct ferryi_place_copy *copy = &store->copies[place];
-        out->taken_bytes += ferry_block_bytes(copy->block);
+        out->allocated_bytes += ferry_block_bytes(copy->block);
         out->places_held |= copy->pins > 0 ? FERRYI_PLACE_BIT(place) : 0;
     }
 }
@@ -146,13 +146,13 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     out->handles = store->references;
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;
-    out->pinned = host->pointer && host->pinned;
+    out->page_locked = host->pointer && host->pinned;
     add_copies(store, out);
     *out_host = host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
 }
 
 ferry_status
-ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
+ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
 {
     if (!buffer || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a buffer: buffer or out is NULL");
@@ -164,7 +164,7 @@ ferry_buffer_info_get(ferry_buffer *buffer, ferry_buffer_info *out)
     ferryi_store_unlock(store);
     out->element = buffer->element;
     out->count = out->bytes / buffer->element_bytes;
-    out->pinned = out->pinned || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
+    out->page_locked = out->page_locked || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
     return FERRY_OK;
 }
 
@@ -186,7 +186,7 @@ ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, 
                        ferry_state_name(info->state));
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_with_copy >> place & 1)
-            ferryi_text_append(text, bytes, length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info->pinned ? "(pinned)" : "");
+            ferryi_text_append(text, bytes, length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info->page_locked ? "(pinned)" : "");
     if (info->places_with_copy == 0)
         ferryi_text_append(text, bytes, length, " none");
     if (info->borrowed)
@@ -200,7 +200,7 @@ ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t bytes)
     size_t length = 0;
     if (!text)
         bytes = 0;
-    if (ferry_buffer_info_get(buffer, &info) == FERRY_OK)
+    if (ferry_buffer_get_info(buffer, &info) == FERRY_OK)
         ferryi_info_append(buffer->store->context, &info, text, bytes, &length);
     else if (bytes > 0)
         text[0] = 0;

@@ -80,7 +80,7 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
 }
 
 ferry_status
-ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice, int place)
+ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice, int place)
 {
     ferry_status status;
     do {
@@ -95,10 +95,4 @@ ferry_buffer_advise_range(ferry_buffer *buffer, size_t offset, size_t count, fer
         status = advise(buffer->store, range, advice, place);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
-}
-
-ferry_status
-ferry_buffer_advise(ferry_buffer *buffer, ferry_advice advice, int place)
-{
-    return ferry_buffer_advise_range(buffer, 0, FERRY_REST, advice, place);
 }

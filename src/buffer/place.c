@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "src/buffer/async.h"
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
@@ -10,7 +11,7 @@
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
 ferry_status
-ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason, const ferry_transfer_options *options)
+ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason, const ferry_copy_options *options)
 {
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
                                    .place = (uint8_t)place, .reason = reason, .options = options};
@@ -26,26 +27,29 @@ check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *
 }
 
 ferry_status
-ferry_buffer_sync_to_with(ferry_buffer *buffer, size_t offset, size_t count, int place, const ferry_transfer_options *options)
+ferryi_place_settle(ferryi_store *store, int place)
 {
-    ferry_status status;
-    do {
-        struct ferryi_range range;
-        status = check(buffer, offset, count, place, "sync", &range);
-        if (status != FERRY_OK || range.begin == range.end)
-            return status;
-        status = ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
-    } while (ferryi_buffer_starts_over(status, count));
-    /* Who edits the host copy by hand now must not disturb copies that still read it. */
-    if (status == FERRY_OK && ferryi_store_same_memory(buffer->store, place, 0))
-        status = ferryi_store_order(buffer->store, 0, NULL, true);
-    return status;
+    return ferryi_store_same_memory(store, place, 0) ? ferryi_store_order(store, 0, NULL, true) : FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place)
+ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place, const ferry_copy_options *options)
 {
-    return ferry_buffer_sync_to_with(buffer, offset, count, place, NULL);
+    ferry_status status;
+    bool async = options && options->event;
+    do {
+        struct ferryi_range range;
+        status = check(buffer, offset, count, place, "sync", &range);
+        if (status == FERRY_OK && options && options->convert)
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "sync: it converts nothing, but options.convert is %d", options->convert);
+        if (status != FERRY_OK)
+            return status;
+        if (range.begin == range.end)
+            return async ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
+        status = async ? ferryi_async_sync(buffer->store, range, place, options)
+                       : ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status == FERRY_OK && !async ? ferryi_place_settle(buffer->store, place) : status;
 }
 
 /* -- marking --------------------------------------------------------------------------------------- */
@@ -355,7 +359,7 @@ count_pins(ferryi_store *store, int place, int more)
 }
 
 ferry_status
-ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
+ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "pin a copy: out is NULL");
@@ -379,7 +383,7 @@ ferry_buffer_pin(ferry_buffer *buffer, int place, void **out)
 }
 
 ferry_status
-ferry_buffer_unpin(ferry_buffer *buffer, int place)
+ferry_buffer_release(ferry_buffer *buffer, int place)
 {
     ferry_status status = ferryi_buffer_check_place(buffer, place, "unpin a copy");
     if (status != FERRY_OK)

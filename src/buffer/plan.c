@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/plan.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/buffer/claim.h"
+#include "src/buffer/copy.h"
 #include "src/buffer/plan_inside.h"
 #include "src/transfer/levels.h"
 
@@ -24,10 +24,8 @@ ferryi_plan_free(ferryi_plan **plan)
     free(p->middles);
     free(p->copies);
     free(p->level_ends);
-    free(p->spans);
-    free(p->combs);
     free(p->crossed);
-    free(p->claims);
+    ferryi_claim_list_free(&p->claims);
     free(p->pieces);
     free(p);
     *plan = NULL;
@@ -140,100 +138,18 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* -- claims ---------------------------------------------------------------------------------------- */
-
-/* What the reads, or the writes, of one store cover together. `uses` are sorted by begin. */
-static size_t
-unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_span *out)
-{
-    size_t made = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (uses[i].writes != writes)
-            continue;
-        if (made > 0 && uses[i].begin <= out[made - 1].end)
-            out[made - 1].end = ferryi_max_size(out[made - 1].end, uses[i].end);
-        else
-            out[made++] = (struct ferryi_span){uses[i].begin, uses[i].end, writes};
-    }
-    return made;
-}
-
-/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written. */
-static size_t
-lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes, size_t write_count, struct ferryi_span *out,
-         bool *out_both)
-{
-    size_t made = 0, w = 0;
-    for (size_t r = 0; r < read_count; r++) {
-        size_t at = reads[r].begin;
-        while (at < reads[r].end) {
-            for (; w < write_count && writes[w].end <= at; w++)
-                out[made++] = writes[w];
-            if (w < write_count && writes[w].begin < reads[r].end) {
-                *out_both = true;
-                if (writes[w].begin > at)
-                    out[made++] = (struct ferryi_span){at, writes[w].begin, false};
-                at = writes[w].end;
-            } else {
-                out[made++] = (struct ferryi_span){at, reads[r].end, false};
-                at = reads[r].end;
-            }
-        }
-    }
-    for (; w < write_count; w++)
-        out[made++] = writes[w];
-    return made;
-}
-
-/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work` too. Returns how many spans it has. */
-static size_t
-make_claim(ferryi_plan *plan, const struct ferryi_use *uses, size_t count, struct ferryi_span *spans, struct ferryi_span *work)
-{
-    bool both = false;
-    size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
-    size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
-    struct ferryi_spans *comb = &plan->combs[plan->claim_count];
-    *comb = (struct ferryi_spans){spans, made};
-    plan->claims[plan->claim_count++] = (struct ferryi_access){
-        .store = (ferryi_store *)(uintptr_t)uses->space, .begin = spans[0].begin, .end = spans[made - 1].end,
-        .access = writes == 0 ? FERRY_READ : both ? FERRY_UPDATE : FERRY_OVERWRITE,
-        .place = FERRYI_PLACE_NONE, .reason = plan->options.reason, .pieces = comb};
-    return made;
-}
-
-static size_t
-same_space(const struct ferryi_use *uses, size_t count)
-{
-    size_t same = 1;
-    while (same < count && uses[same].space == uses->space)
-        same++;
-    return same;
-}
-
+/* Under the claims of a longer call where there is one: it has all but the memory in between. */
 static ferry_status
-make_claims(ferryi_plan *plan, const struct ferryi_use *uses, size_t count)
+make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
-    assert(count > 0);
-    size_t stores = 0, made = 0;
-    for (size_t i = 0; i < count; i += same_space(uses + i, count - i))
-        stores += uses[i].space != NULL;
-    plan->claims = calloc(stores + 1, sizeof(*plan->claims));
-    plan->combs = calloc(stores + 1, sizeof(*plan->combs));
-    plan->crossed = calloc(stores + 1, sizeof(*plan->crossed));
-    plan->spans = malloc(2 * count * sizeof(*plan->spans));
-    struct ferryi_span *work = malloc(count * sizeof(*work));
-    if (!plan->claims || !plan->combs || !plan->crossed || !plan->spans || !work) {
-        free(work);
-        return fail_memory(plan->count);
-    }
-    for (size_t i = 0; i < count;) {
-        size_t same = same_space(uses + i, count - i);
-        if (uses[i].space)
-            made += make_claim(plan, uses + i, same, plan->spans + made, work);
-        i += same;
-    }
-    free(work);
-    return FERRY_OK;
+    ferry_status status = ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
+    plan->crossed = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
+    if (status == FERRY_OK && !plan->crossed)
+        status = fail_memory(plan->count);
+    if (status == FERRY_OK && plan->options.whole)
+        for (size_t i = 0; i < plan->claims.count; i++)
+            plan->claims.items[i].under = ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
+    return status;
 }
 
 ferry_status
@@ -248,7 +164,9 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
         return fail_memory(count);
     plan->context = context;
     plan->options = *options;
-    plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer};
+    if (options->transfer) /* the caller's, who may not wait for the plan's end */
+        plan->transfer = *options->transfer;
+    plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer ? &plan->transfer : NULL};
     FERRY_TRY(status, fail, take_copies(plan, copies, count));
     if (plan->count > 0) {
         uses = make_uses(plan);
@@ -257,7 +175,7 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
             FERRY_TRY(status, fail, fail_memory(count));
         FERRY_TRY(status, fail, ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
         FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
-        FERRY_TRY(status, fail, make_claims(plan, uses, 2 * plan->count));
+        FERRY_TRY(status, fail, make_claims(plan, uses));
     }
     *out = plan;
     plan = NULL;
@@ -271,7 +189,7 @@ fail:
 ferry_status
 ferryi_plan_claim(ferryi_plan *plan)
 {
-    return ferryi_access_claim(plan->claims, plan->claim_count);
+    return ferryi_access_claim(plan->claims.items, plan->claims.count);
 }
 
 /* -- all of it ------------------------------------------------------------------------------------- */
@@ -294,8 +212,8 @@ static ferry_status
 run_started(struct ferryi_async *async, ferryi_stamp *out_last)
 {
     ferryi_plan *plan = (ferryi_plan *)async;
-    for (size_t i = 0; i < plan->claim_count; i++)
-        ferryi_access_take_over(&plan->claims[i]);
+    for (size_t i = 0; i < plan->claims.count; i++)
+        ferryi_access_take_over(&plan->claims.items[i]);
     return ferryi_plan_run(plan, async->event, out_last);
 }
 
@@ -326,8 +244,8 @@ ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies,
         ferryi_async_drop(&plan->async);
         return status;
     }
-    for (size_t i = 0; i < plan->claim_count; i++)
-        ferryi_access_queue(&plan->claims[i]);
+    for (size_t i = 0; i < plan->claims.count; i++)
+        ferryi_access_queue(&plan->claims.items[i]);
     ferryi_async_start(&plan->async, out);
     return FERRY_OK;
 }

@@ -20,10 +20,11 @@ struct ferryi_plan_copy {
 };
 
 struct ferryi_plan_options {
-    const char *reason;        /* for traces and messages, such as "batch" */
+    const char *reason;        /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
     int place;                 /* that the stores are written at; -1: where they are current */
-    const ferry_transfer_options *transfer; /* or NULL; the caller's until the plan has run */
+    const ferry_copy_options *transfer; /* or NULL; copied */
+    struct ferryi_copy_whole *whole;        /* the call that the plan is a step of, which then has the options; or NULL */
 };
 
 typedef struct ferryi_plan ferryi_plan;

@@ -4,6 +4,7 @@
 
 /* A plan, inside: shared by plan.c, which makes it, and plan_run.c, which runs it. */
 
+#include "src/buffer/claim_list.h"
 #include "src/buffer/plan.h"
 
 struct ferryi_plan {
@@ -16,11 +17,9 @@ struct ferryi_plan {
     uint32_t level_count;
     ferryi_store **middles;          /* that overlapping copies go by way of */
     size_t middle_count;
-    struct ferryi_access *claims;    /* one for each store */
-    size_t claim_count;
+    struct ferryi_claim_list claims;
     size_t *crossed;                 /* by claim: bytes of the host copy that went to a device or came from one */
-    struct ferryi_spans *combs;      /* of the claims */
-    struct ferryi_span *spans;
+    ferry_copy_options transfer; /* of the job */
     struct ferryi_transfer_job job;  /* of all that reaches a target */
     uint64_t lanes;                  /* that work was queued on */
     struct ferryi_piece *pieces;     /* of the level that runs */

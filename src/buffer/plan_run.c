@@ -272,22 +272,6 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Claims are sorted by store. */
-static size_t
-claim_of(const ferryi_plan *plan, const ferryi_store *store)
-{
-    size_t low = 0, high = plan->claim_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)plan->claims[middle].store <= (uintptr_t)store)
-            low = middle;
-        else
-            high = middle;
-    }
-    assert(plan->claims[low].store == store);
-    return low;
-}
-
 /* Of the first `done` bytes, those of pageable host copies that went to a device or came from one. */
 static void
 count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
@@ -302,7 +286,7 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
         const void *owner = up ? group->pieces[i].source_owner : group->pieces[i].target_owner;
         size_t bytes = ferryi_min_size(group->pieces[i].bytes, done);
         if (owner && owner != last)
-            claim = claim_of(plan, store_of(last = owner));
+            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
         if (owner)
             plan->crossed[claim] += bytes;
         done -= bytes;
@@ -377,22 +361,28 @@ run_levels(ferryi_plan *plan)
 static void
 drop_claims(ferryi_plan *plan)
 {
-    for (size_t i = 0; i < plan->claim_count; i++) {
+    for (size_t i = 0; i < plan->claims.count; i++) {
         if (plan->crossed[i] > 0)
-            ferryi_store_crossed(plan->claims[i].store, plan->crossed[i]);
-        ferryi_claim_drop(&plan->claims[i], ferryi_claim_commits(&plan->claims[i]));
+            ferryi_store_crossed(plan->claims.items[i].store, plan->crossed[i]);
+        ferryi_claim_drop(&plan->claims.items[i], ferryi_claim_commits(&plan->claims.items[i]));
     }
-    plan->claim_count = 0;
+    plan->claims.count = 0;
 }
 
 ferry_status
 ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_stamp *out_last)
 {
+    struct ferryi_copy_whole *whole = plan->options.whole;
+    if (whole)
+        plan->job = whole->job;
+    plan->job.reason = plan->options.reason;
     if (event) {
         plan->job.cancelled = &event->cancelled;
         plan->job.arrived = &event->arrived;
     }
     ferry_status status = run_levels(plan);
+    if (whole)
+        ferryi_copy_note_whole(whole, &plan->job, plan->lanes);
     if (status != FERRY_OK)
         ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->job.done,
                        plan->job.total);

@@ -481,7 +481,7 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 /* -- waiting for scopes ---------------------------------------------------------------------------- */
 
 ferry_status
-ferry_buffer_wait_free(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns)
+ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns)
 {
     struct ferryi_range range;
     ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "wait for scopes", &range);

@@ -110,7 +110,7 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
     ferryi_lane *lane = NULL;
     ferry_status status = ferryi_context_check_place(context, place, "open several buffers");
     if (status == FERRY_OK && place == 0 && stream)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: a stream at the host");
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at the host: the stream is not NULL");
     if (status == FERRY_OK && place != 0)
         status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
     if (status == FERRY_OK && lane && lane->place != place)

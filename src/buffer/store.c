@@ -376,7 +376,7 @@ report_open_scopes(ferryi_store *store)
     ferryi_store_unlock(store);
     char scopes[FERRYI_SCOPES_TEXT];
     ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
-    ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; it goes with the last: %s", ferryi_store_name(store),
+    ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; closing the last frees it: %s", ferryi_store_name(store),
                held, scopes);
     ferryi_store_lock(store);
 }

@@ -37,7 +37,7 @@ struct slot {
 FERRYI_MUTEX_CLASS(ferryi_pipeline_mutex);
 
 struct pipeline {
-    const ferry_stream_file_options *options;
+    const ferry_file_pipeline_options *options;
     ferry_context *context;
     ferry_stream *stream;
     int place;
@@ -168,7 +168,7 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset + bytes_before(pipeline, chunk)};
     ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
-        status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes, FERRY_PLACE_HOST);
+        status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes, FERRY_PLACE_HOST, NULL);
     if (status == FERRY_OK)
         status = ferryi_buffer_store(slot->whole, (struct ferryi_range){0, bytes}, target, NULL, &pipeline->stop);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;
@@ -253,14 +253,14 @@ work_on(struct pipeline *pipeline, uint64_t index)
     free(text);
     if (status == FERRY_OK)
         status = closed;
-    return status == FERRY_OK && ends_group(pipeline, index + 1) ? ferry_stream_record(pipeline->stream, &slot->done) : status;
+    return status == FERRY_OK && ends_group(pipeline, index + 1) ? ferry_stream_record(pipeline->stream, 0, &slot->done) : status;
 }
 
 /* Tell how many bytes are done; false cancels. */
 static bool
 tell(const struct pipeline *pipeline, uint64_t chunks)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     uint64_t done = bytes_before(pipeline, chunks);
     if (!options->keep_going)
         return true;
@@ -308,7 +308,7 @@ work_all(struct pipeline *pipeline)
 /* -- beginning and end ----------------------------------------------------------------------------- */
 
 static ferry_status
-check_options(ferry_context *context, const ferry_stream_file_options *options)
+check_options(ferry_context *context, const ferry_file_pipeline_options *options)
 {
     if (!context || !options || !options->input || !options->work)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "stream a file: %s is NULL",
@@ -324,14 +324,14 @@ check_options(ferry_context *context, const ferry_stream_file_options *options)
 static ferry_status
 open_input(struct pipeline *pipeline)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     struct ferryi_file *file = &pipeline->input;
     ferry_status status = ferryi_file_open(file, options->input, FERRYI_FILE_READ, options->direct);
     if (status != FERRY_OK)
         return status;
     pipeline->bytes = options->bytes;
     if (pipeline->bytes == 0 && !file->sized)
-        return ferryi_fail(FERRY_ERROR_IO, "read %s to its end: it is no regular file, and has none", options->input);
+        return ferryi_fail(FERRY_ERROR_IO, "read %s to its end: it is not a regular file; set the number of bytes", options->input);
     if (pipeline->bytes == 0 && options->input_offset < file->bytes)
         pipeline->bytes = file->bytes - options->input_offset;
     if (pipeline->bytes % pipeline->element->bytes != 0)
@@ -344,7 +344,7 @@ open_input(struct pipeline *pipeline)
 static ferry_status
 open_output(struct pipeline *pipeline)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     struct ferryi_file *file = &pipeline->output;
     if (!options->output)
         return FERRY_OK;
@@ -356,7 +356,7 @@ open_output(struct pipeline *pipeline)
     pipeline->in_place = file->sized && file->device == pipeline->input.device && file->node == pipeline->input.node;
     if (pipeline->in_place && options->output_offset > options->input_offset)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "stream %s into itself: output offset %llu is behind input offset %llu, and would be read again",
+                           "stream %s into itself: output offset %llu is larger than input offset %llu, so output would be read again",
                            options->input, (unsigned long long)options->output_offset, (unsigned long long)options->input_offset);
     return FERRY_OK;
 }
@@ -365,7 +365,7 @@ open_output(struct pipeline *pipeline)
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     const ferry_buffer_options buffer = {.name = "chunk of a file",
                                          .align = options->direct ? FERRYI_FILE_ALIGN : 0,
                                          .memory = options->direct ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
@@ -385,9 +385,9 @@ make_slots(struct pipeline *pipeline)
         status = ferry_buffer_create(pipeline->context, pipeline->element, pipeline->chunk_bytes / element_bytes, &buffer,
                                      &pipeline->slots[i].whole);
         if (status == FERRY_OK)
-            status = ferry_buffer_pin(pipeline->slots[i].whole, pipeline->place, &memory);
+            status = ferry_buffer_hold(pipeline->slots[i].whole, pipeline->place, &memory);
         if (status == FERRY_OK && options->direct)
-            status = ferry_buffer_pin(pipeline->slots[i].whole, FERRY_PLACE_HOST, &memory);
+            status = ferry_buffer_hold(pipeline->slots[i].whole, FERRY_PLACE_HOST, &memory);
     }
     size_t last = pipeline->chunks ? bytes_of(pipeline, pipeline->chunks - 1) : 0;
     if (status != FERRY_OK || last == 0 || last == pipeline->chunk_bytes)
@@ -399,7 +399,7 @@ make_slots(struct pipeline *pipeline)
 static ferry_status
 open_pipeline(struct pipeline *pipeline)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     ferryi_lane *lane;
     ferry_status status = ferryi_context_lane(pipeline->context, options->stream, "stream a file", &lane);
     if (status != FERRY_OK)
@@ -441,7 +441,7 @@ run_stages(struct pipeline *pipeline)
 static void
 end_files(struct pipeline *pipeline)
 {
-    const ferry_stream_file_options *options = pipeline->options;
+    const ferry_file_pipeline_options *options = pipeline->options;
     ferryi_file_note_direct(pipeline->context, &pipeline->input, options->direct);
     ferryi_file_note_direct(pipeline->context, &pipeline->output, options->direct && pipeline->output.fd >= 0);
     ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
@@ -485,7 +485,7 @@ explain(const struct pipeline *pipeline)
 }
 
 ferry_status
-ferry_stream_file(ferry_context *context, const ferry_stream_file_options *options)
+ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *options)
 {
     ferry_status status = check_options(context, options);
     if (status == FERRY_OK)

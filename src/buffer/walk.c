@@ -39,7 +39,7 @@ add(struct snapshot *snapshot, ferryi_store *store)
         return;
     info.element = store->first.element;
     info.count = bytes / store->first.element_bytes;
-    info.pinned = info.pinned || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
+    info.page_locked = info.page_locked || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
     size_t name_bytes = strlen(info.name) + 1;
     if (snapshot->count < snapshot->room && snapshot->name_bytes + name_bytes <= snapshot->name_room) {
         memcpy(snapshot->names + snapshot->name_bytes, info.name, name_bytes);
@@ -87,7 +87,7 @@ take_snapshot(ferry_context *context, struct snapshot *out)
 }
 
 ferry_status
-ferry_context_walk(ferry_context *context, ferry_buffer_visit *visit, void *user)
+ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit, void *user)
 {
     struct snapshot snapshot;
     if (!context || !visit)
@@ -118,14 +118,21 @@ append_place(ferry_context *context, int place, struct text *out)
 {
     size_t live, idle;
     ferryi_context_pool_bytes(context, place, &live, &idle);
-    ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle\n", place == 0 ? "host" : context->names[place], live, idle);
+    ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle", place == 0 ? "host" : context->names[place], live, idle);
+    struct ferryi_pool_work work;
+    ferryi_context_pool_work(context, place, &work);
+    ferryi_text_append(out->text, out->bytes, &out->length,
+                       "; %llu hits, %llu misses, %llu device allocations, %llu trims, %llu evictions, %llu waits, %llu shortages\n",
+                       (unsigned long long)work.hits, (unsigned long long)work.misses, (unsigned long long)work.device_allocations,
+                       (unsigned long long)work.trims, (unsigned long long)work.evictions, (unsigned long long)work.waits,
+                       (unsigned long long)work.shortages);
 }
 
 static void
 append_buffer(const ferry_context *context, const ferry_buffer_info *info, struct text *out)
 {
     ferryi_info_append(context, info, out->text, out->bytes, &out->length);
-    ferryi_text_append(out->text, out->bytes, &out->length, "; %zu bytes taken", info->taken_bytes);
+    ferryi_text_append(out->text, out->bytes, &out->length, "; %zu bytes taken", info->allocated_bytes);
     if (info->scopes > 0)
         ferryi_text_append(out->text, out->bytes, &out->length, "; %u scopes open", info->scopes);
     for (int place = 0; place <= context->place_count; place++)
@@ -137,9 +144,9 @@ append_buffer(const ferry_context *context, const ferry_buffer_info *info, struc
 }
 
 static int
-by_taken_bytes(const void *a, const void *b)
+by_allocated_bytes(const void *a, const void *b)
 {
-    size_t x = ((const ferry_buffer_info *)a)->taken_bytes, y = ((const ferry_buffer_info *)b)->taken_bytes;
+    size_t x = ((const ferry_buffer_info *)a)->allocated_bytes, y = ((const ferry_buffer_info *)b)->allocated_bytes;
     return x == y ? 0 : x < y ? 1 : -1;
 }
 
@@ -156,7 +163,7 @@ ferry_context_describe(ferry_context *context, char *text, size_t bytes)
         if (place == 0 || !(context->coherent >> place & 1))
             append_place(context, place, &out);
     if (snapshot.count > 0)
-        qsort(snapshot.infos, snapshot.count, sizeof(*snapshot.infos), by_taken_bytes);
+        qsort(snapshot.infos, snapshot.count, sizeof(*snapshot.infos), by_allocated_bytes);
     for (size_t i = 0; i < snapshot.count; i++)
         append_buffer(context, &snapshot.infos[i], &out);
     clear(&snapshot);

@@ -65,7 +65,7 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
 static bool
 runs_host_loops(const ferryi_device *device)
 {
-    const uint64_t needed = FERRY_CAN_RUN_HOST_BODY | FERRYI_DEVICE_HOST_VISIBLE;
+    const uint64_t needed = FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_HOST_VISIBLE;
     return (device->capabilities & needed) == needed;
 }
 
@@ -84,7 +84,7 @@ load_image(ferryi_converter *converter)
         return status;
     converter->image_tried = true;
     if (status != FERRY_OK)
-        ferryi_log(converter->log, FERRY_LOG_INFO, "load the conversions that the library brings: %s", ferry_last_error());
+        ferryi_log(converter->log, FERRY_LOG_INFO, "load the precompiled conversions: %s", ferry_last_error());
     return FERRY_OK;
 }
 

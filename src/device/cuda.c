@@ -144,7 +144,7 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     size_t free_bytes = 0, total_bytes = 0;
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
-        return ferryi_fail_in(st, "ask cuda:%d for its free memory", cuda->ordinal);
+        return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
     *out_free = ferryi_min_size(free_bytes, total_bytes);
     *out_total = total_bytes;
     return FERRY_OK;

@@ -62,7 +62,7 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     return FERRY_OK;
 
 fail:
-    return ferryi_fail_in(st, "ask whether a stream of cuda:%d is being captured", cuda->ordinal);
+    return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
 ferry_status
@@ -129,7 +129,7 @@ ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done)
         ferryi_cuda_leave(cuda, &entry);
     }
     if (st != FERRY_OK)
-        return ferryi_fail_in(st, "ask for an event of cuda:%d", cuda->ordinal);
+        return ferryi_fail_in(st, "query an event of cuda:%d", cuda->ordinal);
     *out_done = result == FERRYI_CUDA_SUCCESS;
     return FERRY_OK;
 }

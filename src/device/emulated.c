@@ -153,7 +153,7 @@ fill_head(ferryi_emulated *emulated, int ordinal)
     emulated->ops = make_ops();
     head->ops = &emulated->ops;
     head->kind = emulated->scheduler->kind;
-    head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_RUN_HOST_BODY |
+    head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_RUN_HOST_FUNCTION |
                          FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRY_CAN_GROW | FERRYI_DEVICE_HOST_VISIBLE;
     head->granule_bytes = FERRYI_EMULATED_GRANULE;
     head->properties.native = ordinal;

@@ -170,7 +170,7 @@ check_memory_is_there(const struct command *command)
         const struct piece *piece = &command->pieces[i];
         bool target_gone = atomic_load(&piece->target->gone);
         if (target_gone || (piece->source && atomic_load(&piece->source->gone)))
-            return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: its %s at %p was given back while it was queued",
+            return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: its %s at %p was freed while it was queued",
                                command->kind == FILL ? "fill" : "copy", command->emulated->head.kind,
                                command->emulated->head.properties.native, target_gone ? "target" : "source",
                                target_gone ? piece->copy.target : piece->copy.source);

@@ -14,7 +14,7 @@ static ferry_status
 check_parameters(const ferry_kernel_source *source, const char *what)
 {
     if (source->parameter_count > 0 && !source->parameters)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": %zu parameters are announced, and there is no list", what,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": parameter_count is %zu, but parameters is NULL", what,
                            source->name, source->parameter_count);
     for (size_t i = 0; i < source->parameter_count; i++) {
         const ferry_parameter *parameter = &source->parameters[i];
@@ -38,7 +38,7 @@ ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": image %p of %zu bytes", what, source->name, source->image,
                            source->image_bytes);
     if (source->option_count > 0 && !source->options)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": %zu options are announced, and there is no list", what,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": option_count is %zu, but options is NULL", what,
                            source->name, source->option_count);
     for (size_t i = 0; i < source->option_count; i++)
         if (!source->options[i])

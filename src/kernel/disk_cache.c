@@ -135,7 +135,7 @@ read_entry(struct ferryi_file *file, const struct ferryi_disk_cache_key *key, vo
     if (status == FERRY_OK) {
         hash_entry(key, image, size, hash);
         if (memcmp(hash, header.hash, sizeof(hash)) != 0)
-            status = ferryi_fail(FERRY_ERROR_IO, "its content is not what was kept");
+            status = ferryi_fail(FERRY_ERROR_IO, "its content does not match its hash");
     }
     if (status != FERRY_OK) {
         free(image);
@@ -249,12 +249,12 @@ ferry_kernel_cache_path(char *out, size_t out_bytes)
     char path[PATH_MAX];
     int folder;
     if (!out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "ask for the cache of kernels: out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get the path of the kernel cache: out is NULL");
     if (find_path(path) != FERRY_OK || ferryi_private_folder_open(path, false, &folder) != FERRY_OK)
-        return ferryi_fail_in(FERRY_ERROR_UNSUPPORTED, "ask for the cache of kernels");
+        return ferryi_fail_in(FERRY_ERROR_UNSUPPORTED, "get the path of the kernel cache");
     ferryi_private_folder_close(folder);
     if (strlen(path) >= out_bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "ask for the cache of kernels: its path has %zu bytes, and there is room for %zu",
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "get the path of the kernel cache: it has %zu bytes, but out has room for %zu",
                            strlen(path) + 1, out_bytes);
     memcpy(out, path, strlen(path) + 1);
     return FERRY_OK;

@@ -24,7 +24,7 @@
 struct ferryi_host_call {
     atomic_int parties;
     ferry_context *context; /* waits for all its work before it ends */
-    ferry_host_body *body;
+    ferry_host_function *body;
     void *user;
     ferry_stream *stream; /* only compared, as its lane is */
     ferryi_lane *lane;
@@ -133,7 +133,7 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
     if (!block)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments", plan->count);
     struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
-    *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_body,
+    *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_function,
                                       .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
                                       .generation = plan->lane->generation};
     atomic_init(&call->parties, 2);
@@ -166,7 +166,7 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
         if (strstr(cause, INPUT_LOST))
             snprintf(text, text_bytes, "%s", cause);
         else
-            snprintf(text, text_bytes, "run the host body of kernel \"%.100s\": " INPUT_LOST "%.600s", call->name, cause);
+            snprintf(text, text_bytes, "run the host function of kernel \"%.100s\": " INPUT_LOST "%.600s", call->name, cause);
         return status;
     }
     return FERRY_OK;
@@ -179,14 +179,14 @@ call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
     char own[FERRYI_CALL_TEXT_BYTES] = "";
     call->call.text = own;
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "host_body");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "host_function");
     ferry_status status = call->body(&call->call, call->user);
     ferryi_callback_leave(&running);
     if (status == FERRY_OK)
         return FERRY_OK;
     if (!own[0])
         snprintf(own, sizeof(own), "it returned %d, %s", (int)status, ferry_status_name(status));
-    snprintf(text, text_bytes, "run the host body of kernel \"%s\": %s", call->name, own);
+    snprintf(text, text_bytes, "run the host function of kernel \"%s\": %s", call->name, own);
     return status;
 }
 

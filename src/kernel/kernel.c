@@ -80,7 +80,7 @@ copy_image(ferry_kernel *kernel, const ferry_kernel_source *source)
 static ferry_status
 copy_source(ferry_kernel *kernel, const ferry_kernel_source *source)
 {
-    kernel->host_body = source->host_body;
+    kernel->host_function = source->host_function;
     kernel->user = source->user;
     kernel->name = strdup(source->name);
     if (!kernel->name || !copy_options(kernel, source) || !copy_image(kernel, source))
@@ -102,7 +102,7 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     uint64_t can = kernel->context->devices[place]->capabilities;
     if ((can & FERRY_CAN_LOAD_CODE) && (kernel->image || kernel->text))
         return FERRYI_BODY_CODE;
-    if ((can & FERRY_CAN_RUN_HOST_BODY) && kernel->host_body)
+    if ((can & FERRY_CAN_RUN_HOST_FUNCTION) && kernel->host_function)
         return FERRYI_BODY_HOST;
     return FERRYI_BODY_NONE;
 }
@@ -349,8 +349,8 @@ ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, f
         status = ferryi_kernel_check_source(source, "create kernel");
     if (status != FERRY_OK)
         return status;
-    if (!source->cuda_source && !source->image && !source->host_body)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create kernel \"%s\": it has no source, no image and no host body",
+    if (!source->cuda_source && !source->image && !source->host_function)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create kernel \"%s\": it has no source, no image and no host function",
                            source->name);
     free_dead(context, false);
     ferry_kernel *kernel = calloc(1, sizeof(*kernel));

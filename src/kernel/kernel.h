@@ -44,7 +44,7 @@ struct ferry_kernel {
     size_t image_bytes;
     char **options;
     size_t option_count;
-    ferry_host_body *host_body;
+    ferry_host_function *host_function;
     void *user;
     ferry_parameter *parameters; /* elements are interned; NULL: any struct */
     size_t parameter_count;

@@ -22,7 +22,7 @@ element_name(const ferry_element *element)
 static ferry_status
 wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
-    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is of %s, and the parameter of %s%s", kernel->name, i,
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is %s, but the parameter is %s%s", kernel->name, i,
                        element_name(argument->element), element_name(kernel->parameters[i].element),
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
@@ -47,7 +47,7 @@ check_value(const struct ferryi_launch_plan *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (!argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a buffer, and the parameter a value",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a buffer, but the parameter is a value",
                            kernel->name, i);
     if (argument->bytes == 0 || !ferryi_is_power_of_two(argument->align) ||
         (argument->bytes > FERRY_VALUE_BYTES && !argument->pointer))
@@ -73,7 +73,7 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value, and the parameter an array of %s",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value, but the parameter is an array of %s",
                            kernel->name, i, element_name(parameter->element));
     if (!argument->buffer || !argument->element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is an empty handle", kernel->name, i);
@@ -89,7 +89,7 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "launch kernel \"%s\": argument %zu, buffer \"%s\", belongs to another context",
                            kernel->name, i, ferryi_store_name(store));
     if (store->read_only && parameter->access != FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu, buffer \"%s\", is written and read-only",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu, buffer \"%s\", is written, but it wraps read-only memory",
                            kernel->name, i, ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
@@ -202,7 +202,7 @@ find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out
     }
     case FERRYI_BODY_NONE: break;
     }
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "launch kernel \"%s\" at %s: it has no body for this device", plan->kernel->name,
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "launch kernel \"%s\" at %s: it has no code and no host function for this device", plan->kernel->name,
                        plan->kernel->context->names[place]);
 }
 
@@ -266,7 +266,7 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
     if (status != FERRY_OK)
         return status;
     if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": it takes %zu arguments, and there %s %zu%s", kernel->name,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": it takes %zu arguments, but there %s %zu%s", kernel->name,
                            kernel->parameter_count, argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
     struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[lane->place],

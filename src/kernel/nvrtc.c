@@ -97,14 +97,14 @@ learn_architectures(struct nvrtc *nvrtc)
     int major = 0, minor = 0, count = 0;
     if (nvrtc->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS ||
         count <= 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not tell its version and architectures");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not report its version and architectures");
     nvrtc->version = 10 * major + minor;
     nvrtc->architecture_count = count;
     nvrtc->architectures = calloc((size_t)count, sizeof(int));
     if (!nvrtc->architectures)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "load NVRTC: no memory for its %d architectures", count);
     if (nvrtc->nvrtcGetSupportedArchs(nvrtc->architectures) != NVRTC_SUCCESS)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not tell its architectures");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not report its architectures");
     return FERRY_OK;
 }
 

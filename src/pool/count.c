@@ -57,7 +57,7 @@ count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     if ((takes | gives) == 0)
         return;
     size_t bytes = ferryi_pool_bytes_of_class(list);
-    ferry_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
+    struct ferryi_pool_bin *bin = &pool->bins[ferryi_pool_bin_of(bytes)];
     pool->hits += takes;
     pool->gives += gives;
     pool->live_blocks += takes - gives;
@@ -77,7 +77,7 @@ ferryi_caches_count(ferry_pool *pool)
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
         for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
             count_class(pool, FERRYI_CACHE_OF(link), i);
-    for (size_t i = 0; i < FERRY_POOL_BIN_COUNT; i++)
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
         if (pool->bins[i].live_bytes > pool->bins[i].peak_live_bytes)
             pool->bins[i].peak_live_bytes = pool->bins[i].live_bytes;
 }
@@ -96,7 +96,7 @@ change_of_bin(const struct ferryi_cache *cache, size_t bin)
 }
 
 void
-ferryi_live_add(ferry_pool *pool, ferry_pool_bin *bin, size_t bytes)
+ferryi_live_add(ferry_pool *pool, struct ferryi_pool_bin *bin, size_t bytes)
 {
     struct ferryi_cache *own = ferryi_cache_find(pool);
     int64_t of_bin = (int64_t)bin->live_bytes + (own ? change_of_bin(own, (size_t)(bin - pool->bins)) : 0);

@@ -114,7 +114,7 @@ zone_of(const ferry_block *block)
 static void
 tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t at)
 {
-    char site[256] = "nobody knows what";
+    char site[256] = "an unknown call";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));

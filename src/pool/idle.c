@@ -150,7 +150,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 /* -- states ----------------------------------------------------------------------------------------- */
 
 /* That of the class, so that it is also the one which hits are counted in. */
-static ferry_pool_bin *
+static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
     return &pool->bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
@@ -159,7 +159,7 @@ bin_of(ferry_pool *pool, size_t requested)
 void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit)
 {
-    ferry_pool_bin *bin = bin_of(pool, request->bytes);
+    struct ferryi_pool_bin *bin = bin_of(pool, request->bytes);
 
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->state = FERRYI_BLOCK_LIVE;
@@ -188,7 +188,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
 void
 ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 {
-    ferry_pool_bin *bin = bin_of(pool, block->requested);
+    struct ferryi_pool_bin *bin = bin_of(pool, block->requested);
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;

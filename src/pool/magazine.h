@@ -114,7 +114,7 @@ void ferryi_magazines_free(ferry_pool *pool);
 /* With all caches locked out: the pool counts what was done there. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
 /* A block of so many bytes, which its bin has counted, is taken the long way, or given. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_add(ferry_pool *pool, ferry_pool_bin *bin, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_add(ferry_pool *pool, struct ferryi_pool_bin *bin, size_t bytes);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_subtract(ferry_pool *pool, size_t bytes);
 
 /* -- the hit -- */

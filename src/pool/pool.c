@@ -174,7 +174,7 @@ give_at_length(ferry_block *block, ferryi_stamp stamp)
 {
     if (give_slowly(block, stamp))
         return;
-    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not held by anybody", (void *)block, block->pool->name);
+    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not allocated", (void *)block, block->pool->name);
 }
 
 void
@@ -300,7 +300,7 @@ is_foreign(ferry_block *const *block_address)
 }
 
 ferry_status
-ferry_pool_give(ferry_block **block_address, ferry_stream *stream)
+ferry_block_free(ferry_block **block_address, ferry_stream *stream)
 {
     if (is_foreign(block_address))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give %p back to a pool: it is no block of a pool", (void *)*block_address);

@@ -143,6 +143,61 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, s
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address lies in memory that the pool has from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
+/*
+ * Statistics in more detail than the public ones. Cumulative figures and peaks cover the whole life of the pool; a reset does not change them.
+ */
+
+/* One size class of FERRY_POOL_CLASS_COUNT. */
+struct ferryi_pool_bin {
+    uint64_t takes;       /* blocks handed out */
+    uint64_t hits;        /* of them, from idle memory of the pool */
+    uint64_t live_blocks; /* handed out now */
+    uint64_t live_bytes;
+    uint64_t cached_blocks; /* idle now */
+    uint64_t cached_bytes;
+    uint64_t misses;          /* the other takes; failed ones are in no class */
+    double hit_rate;          /* hits / takes; 0 when there were none */
+    uint64_t requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
+    uint64_t peak_live_bytes; /* a lower bound of the peak, sampled by takes on the slow path and by ferryi_pool_get_details() */
+};
+
+struct ferryi_pool_details {
+    uint64_t takes; /* failed ones included */
+    uint64_t gives;
+    uint64_t hits, misses; /* a miss went to the device or to the system; hits + misses are the takes that succeeded */
+    double hit_rate;       /* hits / (hits + misses); 0 when there were none */
+    uint64_t live_blocks, live_bytes;
+    uint64_t requested_bytes; /* what the holders of live blocks asked for; at most live_bytes */
+    uint64_t cached_blocks, cached_bytes;
+    uint64_t pending_blocks, pending_bytes; /* of the cached: still used by queued work */
+    uint64_t reserved_bytes;                /* taken from the device now; at least live + cached */
+    /* Exact where one thread uses the pool, or several in turn that hold nothing in between. Otherwise each thread's blocks are counted apart and added
+       up now and then. Then it is an estimate: at least what any call of ferryi_pool_get_details() saw live, and at most peak_reserved_bytes. */
+    uint64_t peak_live_bytes;
+    uint64_t peak_reserved_bytes;
+    uint64_t largest_free_bytes;
+    uint64_t limit_bytes;                      /* 0: none */
+    uint64_t device_allocations, device_frees; /* calls to the device or the system */
+    uint64_t trims;      /* times that idle memory went back to the device: by a call, by the policy or for a take that ran short, but not by compactions */
+    uint64_t evictions;  /* copies of buffers that were given up to make room in this pool */
+    uint64_t waits;      /* times that a stream waited, by an event, for the last use of the block it took, or the host for queued work */
+    double fragmentation; /* 1 - largest free / total free, of cached bytes; 0 when nothing is cached */
+    struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
+    uint64_t shortages;           /* takes that found no memory at first; each of them was saved by one of the next, or failed */
+    uint64_t saved_by_reuse;      /* memory came back meanwhile */
+    uint64_t saved_by_trim;       /* idle memory of other sizes was given back */
+    uint64_t saved_by_wait;       /* queued work that used idle memory was waited for */
+    uint64_t saved_by_callback;   /* the program made room */
+    uint64_t saved_by_eviction;   /* copies that nobody used were given up */
+    uint64_t saved_by_merge;      /* idle neighbours became one block, or idle granules (FERRY_CAN_GROW) one block */
+    uint64_t saved_by_compaction; /* held blocks were moved together */
+    uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be written back first */
+};
+
+/* Any thread; exact when no call is running on the pool. */
+void ferryi_pool_get_details(ferry_pool *pool, struct ferryi_pool_details *out);
+/* Public cumulative figures and peaks start anew. Any thread; exact when no call is running on the pool. */
+void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Count one copy that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 

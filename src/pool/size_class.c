@@ -45,7 +45,7 @@ ferryi_pool_bin_of(size_t bytes)
     if (bytes <= 1024)
         return 0;
     unsigned bin = floor_log2(bytes - 1) - 9; /* 1025..2048 is bin 1 */
-    return bin < FERRY_POOL_BIN_COUNT ? bin : FERRY_POOL_BIN_COUNT - 1;
+    return bin < FERRY_POOL_CLASS_COUNT ? bin : FERRY_POOL_CLASS_COUNT - 1;
 }
 
 size_t

@@ -88,6 +88,15 @@ struct ferryi_pool_class {
     };
 };
 
+/* The counters when the public statistics were last reset, which are reported relative to it. The pool's own decisions use the counters themselves. */
+struct ferryi_pool_baseline {
+    uint64_t hits, misses, gives, evictions;
+    struct {
+        uint64_t takes, hits;
+    } bins[FERRY_POOL_CLASS_COUNT];
+    size_t peak_reserved_bytes; /* the peak since then */
+};
+
 struct ferry_pool {
     unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and nobody writes */
     struct ferryi_pool_config config;
@@ -127,7 +136,8 @@ struct ferry_pool {
         uint64_t shortages, saved[FERRYI_RUNGS];
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
-        ferry_pool_bin bins[FERRY_POOL_BIN_COUNT]; /* all but the cached counts */
+        struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT]; /* all but the cached counts */
+        struct ferryi_pool_baseline baseline;
     };
 };
 

@@ -96,6 +96,7 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, stru
 {
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
+    pool->baseline.peak_reserved_bytes = ferryi_max_size(pool->baseline.peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;
     pool->device_allocations++;
     request->recycled = false;
@@ -344,13 +345,13 @@ take_any(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out
 }
 
 ferry_status
-ferry_pool_take(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+ferry_pool_allocate(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
     return note_site(take_any(pool, bytes, stream, out), out, __builtin_return_address(0));
 }
 
 ferry_status
-ferry_pool_take_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out)
+ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out)
 {
     if (alignment != 0 && !ferryi_is_power_of_two(alignment))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes aligned to %zu from %s: the alignment is no power of two", bytes, alignment,

@@ -74,7 +74,7 @@ take_snapshot(ferry_pool *pool, struct snapshot *out)
 }
 
 ferry_status
-ferry_pool_walk(ferry_pool *pool, ferry_block_visit *visit, void *user)
+ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user)
 {
     struct snapshot snapshot;
     if (!pool || !visit)

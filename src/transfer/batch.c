@@ -360,7 +360,7 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
         status = copy(&batch);
     if (run.done > 0) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&engine->batch_pieces, count, memory_order_relaxed);
+        atomic_fetch_add_explicit(&engine->batch_copies, count, memory_order_relaxed);
     }
     return ferryi_run_end(&run, status);
 }

@@ -39,7 +39,7 @@ open_port(ferryi_engine *engine, int place)
     size_t count = config->chunk_count;
     if (!count)
         count = ferryi_staging_helpers(engine, place) > 0 ? CHUNK_COUNT_WITH_HELPERS : CHUNK_COUNT;
-    enum ferryi_copy_loop loop = config->copy ? (enum ferryi_copy_loop)(config->copy - FERRY_STAGING_COPY_LIBC) : FERRYI_COPY_LOOPS;
+    enum ferryi_copy_loop loop = config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC) : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
     ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, count, config->log);
     ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count, config->log);
@@ -200,12 +200,16 @@ read_path(ferryi_engine *engine, bool staged)
     return sum(read_counter(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]), read_counter(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
 }
 
+static uint64_t
+read_count(_Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
 void
 ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
 {
     *out = (ferry_transfer_stats){
-        .batch_submissions = atomic_load_explicit(&engine->batch_submissions, memory_order_relaxed),
-        .batch_pieces = atomic_load_explicit(&engine->batch_pieces, memory_order_relaxed),
         .upload = read_direction(engine, FERRY_DIRECTION_UPLOAD),
         .download = read_direction(engine, FERRY_DIRECTION_DOWNLOAD),
         .device = read_direction(engine, FERRY_DIRECTION_DEVICE),
@@ -214,14 +218,46 @@ ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
         .fill = read_direction(engine, FERRY_DIRECTION_FILL),
         .direct = read_path(engine, false),
         .staged = read_path(engine, true),
-        .staging_chunks = atomic_load_explicit(&engine->chunks, memory_order_relaxed),
-        .helper_chunks = atomic_load_explicit(&engine->helper_chunks, memory_order_relaxed),
-        .libc_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_LIBC], memory_order_relaxed),
-        .prefetch_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_PREFETCH], memory_order_relaxed),
-        .stream_bytes = atomic_load_explicit(&engine->loop_bytes[FERRYI_COPY_STREAM], memory_order_relaxed),
         .peer_staged = read_counter(&engine->counters[FERRY_DIRECTION_PEER][true]),
-        .turned_pinned = atomic_load_explicit(&engine->pins.turned, memory_order_relaxed),
+        .batch_submissions = read_count(&engine->batch_submissions),
+        .batch_copies = read_count(&engine->batch_copies),
+        .auto_pinned = read_count(&engine->pins.turned),
     };
+}
+
+void
+ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *out)
+{
+    *out = (struct ferryi_staging_stats){
+        .staging_chunks = read_count(&engine->chunks),
+        .helper_chunks = read_count(&engine->helper_chunks),
+        .libc_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_LIBC]),
+        .prefetch_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_PREFETCH]),
+        .stream_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_STREAM]),
+    };
+}
+
+static void
+clear_count(_Atomic uint64_t *count)
+{
+    atomic_store_explicit(count, 0, memory_order_relaxed);
+}
+
+void
+ferryi_engine_reset_stats(ferryi_engine *engine)
+{
+    for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
+        for (int staged = 0; staged < 2; staged++) {
+            clear_count(&engine->counters[direction][staged].copies);
+            clear_count(&engine->counters[direction][staged].bytes);
+        }
+    for (int loop = 0; loop < FERRYI_COPY_LOOPS; loop++)
+        clear_count(&engine->loop_bytes[loop]);
+    clear_count(&engine->chunks);
+    clear_count(&engine->helper_chunks);
+    clear_count(&engine->batch_submissions);
+    clear_count(&engine->batch_copies);
+    clear_count(&engine->pins.turned);
 }
 
 /* -- host to host ---------------------------------------------------------------------------------- */

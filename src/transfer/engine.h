@@ -40,7 +40,7 @@ struct ferryi_memory {
 struct ferryi_transfer_job {
     const char *buffer;                    /* its name or "" */
     const char *reason;
-    const ferry_transfer_options *options; /* or NULL */
+    const ferry_copy_options *options; /* or NULL */
     const atomic_bool *cancelled;          /* or NULL */
     atomic_size_t *arrived;                /* follows `done`, for another thread; or NULL */
     bool foreign_source, foreign_target;   /* the caller's own memory: place -1 in traces */
@@ -56,13 +56,21 @@ struct ferryi_transform {
     const void *user;
 };
 
+/* Which loop copies pageable memory into and out of the staging ring. */
+enum ferryi_staging_loop {
+    FERRYI_STAGING_LOOP_AUTO, /* measured by the first long transfers of each device */
+    FERRYI_STAGING_LOOP_LIBC,
+    FERRYI_STAGING_LOOP_PREFETCH,
+    FERRYI_STAGING_LOOP_STREAM
+};
+
 struct ferryi_engine_config {
     ferryi_device **devices; /* [1..count] by place; index 0 unused */
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
     size_t chunk_bytes, chunk_count; /* of a ring; 0: as suits the transfer */
-    ferry_staging_copy copy;
+    enum ferryi_staging_loop copy;
     unsigned threads;                /* that fill and drain, the caller among them; 0: as many as help */
     size_t pinned_bytes_limit; /* of the pinned pool and of own memory that is page-locked */
     size_t pin_piece_bytes;    /* 0: the default */
@@ -108,6 +116,19 @@ uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
 /* Host memory that was page-locked after it was allocated. */
 struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
-void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out); /* all but device_calls */
+/* How staged transfers went, which is no part of the public statistics. */
+struct ferryi_staging_stats {
+    uint64_t staging_chunks; /* chunks that carried bytes: of single copies, batches, rows, files, conversions, copies between devices and the
+                                beginning of fills. A transfer that failed or was cancelled counts the chunks that arrived */
+    uint64_t helper_chunks;  /* of them, filled or drained by helper threads, which only single copies use */
+    uint64_t libc_bytes, prefetch_bytes, stream_bytes; /* copied into and out of those chunks, by loop; batches and rows use memcpy(). Files and
+                                conversions work in the chunks themselves and are not counted here */
+};
+
+/* Everything but device_calls, which the devices count. */
+void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out);
+void ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *out);
+/* Sets all counters to zero. Any thread; exact when no transfer runs. */
+void ferryi_engine_reset_stats(ferryi_engine *engine);
 
 #endif

@@ -77,8 +77,8 @@ are_sorted(const struct ferryi_use *uses, size_t count)
     return true;
 }
 
-static void
-sort_uses(struct ferryi_use *uses, size_t count)
+void
+ferryi_levels_sort(struct ferryi_use *uses, size_t count)
 {
     if (are_sorted(uses, count))
         return;
@@ -263,7 +263,7 @@ place_copy(struct tree *tree, const struct ferryi_use *const *uses, size_t count
 ferry_status
 ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count, uint32_t *out_count)
 {
-    sort_uses(uses, use_count);
+    ferryi_levels_sort(uses, use_count);
     memset(levels, 0, copy_count * sizeof(*levels));
     *out_count = copy_count > 0;
     if (are_independent(uses, use_count))

@@ -24,4 +24,7 @@ struct ferryi_use {
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count, uint32_t *out_count);
 
+/* By space and begin. */
+void ferryi_levels_sort(struct ferryi_use *uses, size_t count);
+
 #endif

@@ -228,7 +228,7 @@ ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     if (status == FERRY_OK) {
         atomic_fetch_add_explicit(&pins->turned, 1, memory_order_relaxed);
     } else {
-        ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that cross often: %s", bytes, ferry_last_error());
+        ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that are often transferred: %s", bytes, ferry_last_error());
         ferryi_explain("%s", before ? before : "");
     }
     free(before);

@@ -99,7 +99,7 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
-    const ferry_transfer_options *options = job->options;
+    const ferry_copy_options *options = job->options;
     bool stop = flag_is_set(job);
     if (options && options->keep_going && (job->done - job->told >= interval(engine, job) || job->done == total)) {
         job->told = job->done;

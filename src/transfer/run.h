@@ -39,7 +39,7 @@ struct ferryi_engine {
     bool fixed_ring;                    /* it was asked for */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
-    _Atomic uint64_t batch_submissions, batch_pieces;
+    _Atomic uint64_t batch_submissions, batch_copies;
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
     _Atomic uint64_t chunks, helper_chunks;      /* that carried bytes; of them, by helpers */
     _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */

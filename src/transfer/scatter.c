@@ -22,7 +22,7 @@ load(ferryi_engine *engine, int place)
     if (status == FERRY_OK)
         atomic_store_explicit(&port->scatter, function, memory_order_release);
     else
-        ferryi_log(engine->config.log, FERRY_LOG_INFO, "batches on %s:%d go piece by piece: %s", device->kind,
+        ferryi_log(engine->config.log, FERRY_LOG_INFO, "batches on %s:%d are copied one range at a time: %s", device->kind,
                    device->properties.native, ferry_last_error());
 }
 

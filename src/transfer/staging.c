@@ -123,7 +123,7 @@ measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *t
 static bool
 is_measurable(const struct ferryi_run *run)
 {
-    const ferry_transfer_options *options = run->job->options;
+    const ferry_copy_options *options = run->job->options;
     return !(options && (options->keep_going || options->chunk_bytes));
 }
 

@@ -57,7 +57,7 @@ fixture_open(fixture *f, const ferry_context_options *options)
     f->places = ferry_context_place_count(f->context);
     f->stream = ferry_context_stream(f->context, 1);
     ferry_place_info info;
-    OK(ferry_context_place_info(f->context, 1, &info));
+    OK(ferry_context_get_place_info(f->context, 1, &info));
     f->coherent = info.coherent;
     f->seed = 1;
     if (f->coherent)
@@ -379,7 +379,15 @@ ferry_transfer_stats
 moved(fixture *f)
 {
     ferry_transfer_stats stats;
-    OK(ferry_context_transfer_stats(f->context, &stats));
+    OK(ferry_context_get_transfer_stats(f->context, &stats));
+    return stats;
+}
+
+struct ferryi_staging_stats
+staging_of(fixture *f)
+{
+    struct ferryi_staging_stats stats;
+    ferryi_engine_staging_stats(f->context->engine, &stats);
     return stats;
 }
 
@@ -412,7 +420,7 @@ take_snapshot(ferry_buffer *buffer)
 {
     snapshot out;
     memset(&out, 0, sizeof(out));
-    OK(ferry_buffer_info_get(buffer, &out.info));
+    OK(ferry_buffer_get_info(buffer, &out.info));
     ferry_buffer_describe(buffer, out.text, sizeof(out.text));
     return out;
 }

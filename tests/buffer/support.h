@@ -17,8 +17,22 @@
 
 #include <cmocka.h>
 
-#include <ferry/convert.h>
+#include <ferry/bfloat16.h>
+#include <ferry/bool.h>
+#include <ferry/byte.h>
+#include <ferry/complex_double.h>
+#include <ferry/complex_float.h>
+#include <ferry/double.h>
 #include <ferry/ferry.h>
+#include <ferry/float.h>
+#include <ferry/half.h>
+#include <ferry/int.h>
+#include <ferry/int16.h>
+#include <ferry/int64.h>
+#include <ferry/int8.h>
+#include <ferry/uint16.h>
+#include <ferry/uint32.h>
+#include <ferry/uint64.h>
 
 #include "src/context.h"
 
@@ -110,6 +124,8 @@ ferry_stream *stream_of(fixture *f, int place);
 /* -- what moved ------------------------------------------------------------------------------------ */
 
 ferry_transfer_stats moved(fixture *f);
+/* How staged transfers went. */
+struct ferryi_staging_stats staging_of(fixture *f);
 /*
  * Since `before`, exactly this many bytes went to and from devices. This is where coherence is known: there the same
  * history moves nothing at all.

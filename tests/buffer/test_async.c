@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
+#include "tests/support/copies.h"
 
 #define COUNT (1 << 18)
 #define BYTES (COUNT * sizeof(int32_t))
@@ -34,11 +35,11 @@ test_memory_may_be_touched_after_the_event(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *b = make_ints(f, COUNT);
         ferry_event *event;
-        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, stream, &event));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(stream, &event)));
         finish(&event);
         memset(values, 0, BYTES);
         assert_true(ferry_buffer_is_current(b, place)); /* "at whose place it writes" */
-        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &event));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &event)));
         finish(&event);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i + 1);
@@ -59,12 +60,12 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *last;
-        OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, stream, NULL));
-        OK(ferry_buffer_fill_async(a, INT, 0, 100, &seven, stream, NULL));
+        QUEUE(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(stream, &forgotten)));
+        QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
         seven = 8; /* the value was taken at the call */
-        OK(ferry_buffer_copy_async(b, INT, 0, a, 0, FERRY_REST, stream, NULL));
-        OK(ferry_buffer_fill_async(a, INT, 0, 100, &seven, stream, NULL));
-        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &last));
+        QUEUE(ferry_buffer_copy(b, INT, 0, a, 0, FERRY_REST, ASYNC(stream, &forgotten)));
+        QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &last)));
         finish(&last);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i < 100 ? 7 : i + 1);
@@ -86,7 +87,7 @@ test_scopes_wait_for_calls_in_flight(void **state)
     int32_t *values = counting(3);
     ferry_buffer *b = make_ints(f, COUNT);
     for (int i = 0; i < 5; i++) {
-        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, i % 2 ? f->stream : NULL, NULL));
+        QUEUE(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(i % 2 ? f->stream : NULL, &forgotten)));
         expect_counting(f, b, i % 3 ? 0 : 1, 0, FERRY_REST, 3);
         add_to(f, b, 0, 0, FERRY_REST, 1);
     }
@@ -105,7 +106,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         ferry_event *event;
         bool done;
         touch(f, b, i % 2, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, i % 2 ? f->stream : NULL, &event));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(i % 2 ? f->stream : NULL, &event)));
         if (i > 3)
             ferryi_sleep_ns((uint64_t)i * 10000);
         OK(ferry_event_cancel(event));
@@ -113,7 +114,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         assert_true(status == FERRY_OK || status == FERRY_ERROR_CANCELLED);
         assert_int_equal(ferry_event_query(event, &done), status);
         assert_true(done);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
         size_t arrived = 0;
         while (arrived < COUNT && got[arrived] == (int32_t)arrived + 1)
             arrived++;
@@ -121,7 +122,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         for (size_t k = arrived; k < COUNT; k++)
             assert_int_equal(got[k], 0);
         /* A later try succeeds. */
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
         expect_counting(f, b, 0, 0, FERRY_REST, 1);
         ferry_event_destroy(&event);
         ferry_buffer_destroy(&b);
@@ -140,13 +141,13 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
         ferry_buffer *b = make_ints(f, COUNT);
         ferry_event *event;
         void *memory;
-        OK(ferry_buffer_pin(b, place, &memory));
-        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, stream_of(f, place), &event));
+        OK(ferry_buffer_hold(b, place, &memory));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(stream_of(f, place), &event)));
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         device_read(f, place, &last, (int32_t *)memory + COUNT - 1, sizeof(last));
         assert_int_equal(last, COUNT + 1);
         ferry_event_destroy(&event);
-        OK(ferry_buffer_unpin(b, place));
+        OK(ferry_buffer_release(b, place));
         ferry_buffer_destroy(&b);
     }
     free(values);
@@ -160,10 +161,10 @@ test_events_and_buffers_may_go_first(void **state)
     int32_t *values = counting(2), *got = counting(0);
     ferry_event *event, *other;
     ferry_buffer *b = make_ints(f, COUNT);
-    OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, f->stream, &event));
+    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(f->stream, &event)));
     ferry_event_destroy(&event);
     expect_counting(f, b, 0, 0, FERRY_REST, 2);
-    OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, NULL, &other));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(NULL, &other)));
     ferry_buffer_destroy(&b);
     finish(&other);
     assert_int_equal(got[COUNT - 1], COUNT + 1);
@@ -208,10 +209,10 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     ferry_event *down, *up;
     bool done = true;
     write_counting(&f, a, 1, 0, COUNT, 5);
-    OK(ferry_buffer_copy_to_async(a, INT, 0, got, COUNT, f.stream, &down));
+    OK(ferry_buffer_copy_to(a, INT, 0, got, COUNT, ASYNC(f.stream, &down)));
     if (!f.coherent)
         wait_until(&gate.held);
-    OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, f.stream, &up));
+    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(f.stream, &up)));
     OK(ferry_event_synchronize(up));
     OK(ferry_event_query(down, &done));
     assert_true(!done || f.coherent);
@@ -241,10 +242,10 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
     ferry_event *up;
     OK(ferry_stream_create(f.context, 1, &stream));
     write_counting(&f, b, 0, 0, COUNT, 5);
-    OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, f.stream, &up));
+    OK(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(f.stream, &up)));
     if (!f.coherent)
         wait_until(&gate.held);
-    OK(ferry_buffer_prefetch(b, 1, stream));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
     ferry_stream_destroy(&stream);
     atomic_store(&gate.open, true);
     finish(&up);
@@ -285,29 +286,29 @@ test_progress_of_every_call(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *event;
-        ferry_batch *batch;
-        OK(ferry_buffer_copy_from_async(a, INT, 0, values, COUNT, stream, &event));
+        copy_list *batch;
+        OK(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(stream, &event)));
         expect_progress(event, BYTES);
-        OK(ferry_buffer_copy_async(b, INT, 0, a, 8, COUNT - 8, stream, &event));
+        OK(ferry_buffer_copy(b, INT, 0, a, 8, COUNT - 8, ASYNC(stream, &event)));
         expect_progress(event, BYTES - 32);
-        OK(ferry_buffer_copy_async(b, INT, 8, b, 0, COUNT - 8, stream, &event)); /* overlapping */
+        OK(ferry_buffer_copy(b, INT, 8, b, 0, COUNT - 8, ASYNC(stream, &event))); /* overlapping */
         expect_progress(event, BYTES - 32);
-        OK(ferry_buffer_fill_async(b, INT, 4, 100, &seven, stream, &event));
+        OK(ferry_buffer_fill(b, INT, 4, 100, &seven, ASYNC(stream, &event)));
         expect_progress(event, 400);
-        OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, stream, &event));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &event)));
         expect_progress(event, BYTES);
-        OK(ferry_buffer_copy_from_2d_async(a, INT, 0, 64, values, 32, 32, 100, stream, &event));
+        OK(copy_rows_from(a, INT, 0, 64, values, 32, 32, 100, ASYNC(stream, &event)));
         expect_progress(event, 32 * 100 * sizeof(int32_t));
-        OK(ferry_batch_create(f->context, &batch));
-        OK(ferry_batch_copy_from(batch, a, INT, 10, values, 100));
-        OK(ferry_batch_copy(batch, b, INT, 0, a, 500, 1000));
-        OK(ferry_batch_copy_to(batch, a, INT, 1000, got, 10));
-        OK(ferry_batch_submit_async(batch, stream, &event));
+        OK(copy_list_create(&batch));
+        OK(copy_list_from(batch, a, INT, 10, values, 100));
+        OK(copy_list_copy(batch, b, INT, 0, a, 500, 1000));
+        OK(copy_list_to(batch, a, INT, 1000, got, 10));
+        OK(copy_list_submit(batch, ASYNC(stream, &event)));
         expect_progress(event, 1110 * sizeof(int32_t));
-        ferry_batch_destroy(&batch);
-        OK(ferry_buffer_copy_from_async(a, INT, 0, values, 0, stream, &event));
+        copy_list_destroy(&batch);
+        OK(ferry_buffer_copy_from(a, INT, 0, values, 0, ASYNC(stream, &event)));
         expect_progress(event, 0);
-        OK(ferry_stream_record(f->stream, &event));
+        OK(ferry_stream_record(f->stream, 0, &event));
         expect_progress(event, 0);
         ferry_buffer_destroy(&a);
         ferry_buffer_destroy(&b);
@@ -349,7 +350,7 @@ test_progress_is_that_of_the_moment(void **state)
     write_counting(&f, b, 0, 0, COUNT / 2, 1);
     write_counting(&f, b, 1, COUNT / 2, COUNT / 2, 1);
     atomic_store(&pause.armed, true);
-    OK(ferry_buffer_copy_to_async(b, INT, 0, got, COUNT, NULL, &event));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(NULL, &event)));
     wait_until(&pause.held);
     OK(ferry_event_progress(event, &bytes, &total));
     assert_int_equal(bytes, BYTES / 2);
@@ -365,7 +366,7 @@ test_progress_is_that_of_the_moment(void **state)
 static void
 note_error(ferry_log_level level, const char *message, void *user)
 {
-    if (level == FERRY_LOG_ERROR && strstr(message, "nobody asked its event"))
+    if (level == FERRY_LOG_ERROR && strstr(message, "its event was never queried"))
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
@@ -384,7 +385,7 @@ test_a_failure_is_told_by_the_event_or_by_the_log(void **state)
         ferry_buffer *b;
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &b));
         ferry_event *event = NULL;
-        OK(ferry_buffer_copy_from_async(b, INT, 0, values, COUNT, ferry_context_stream(context, 1), asked > 0 ? &event : NULL));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(ferry_context_stream(context, 1), &event)));
         if (asked == 1)
             FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
@@ -405,7 +406,7 @@ test_a_prefetch_without_memory_is_no_error(void **state)
     fixture f;
     fixture_open(&f, &(ferry_context_options){.devices = "emulated", .device_bytes_limit = BYTES / 2, .log = note_error, .log_user = &logged});
     ferry_buffer *b = make_counting(&f, COUNT, 3);
-    OK(ferry_buffer_prefetch(b, 1, NULL));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_wait_idle(b, 1));
     expect_counting(&f, b, 0, 0, COUNT, 3);
     DESTROY_BUFFERS(&b);

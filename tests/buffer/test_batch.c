@@ -7,6 +7,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/worker.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
@@ -18,12 +19,12 @@ driver_is_strict(void)
     return rules && rules[0];
 }
 
-static ferry_batch *
-make_batch(fixture *f)
+static copy_list *
+make_batch(void)
 {
-    ferry_batch *batch;
-    OK(ferry_batch_create(f->context, &batch));
-    assert_int_equal(ferry_batch_count(batch), 0);
+    copy_list *batch;
+    OK(copy_list_create(&batch));
+    assert_int_equal((batch)->count, 0);
     return batch;
 }
 
@@ -58,16 +59,16 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
 
 /* One random copy, in the batch and in the model. Sides are numbered: buffers, then memories. */
 static void
-add_random(ferry_batch *batch, struct arena *arena, uint64_t *seed, size_t largest)
+add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
     size_t target = random_below(seed, BUFFERS + MEMORIES), source = random_below(seed, target < BUFFERS ? BUFFERS + MEMORIES : BUFFERS);
     size_t count = 1 + random_below(seed, largest), to = random_below(seed, COUNT - count), from = random_below(seed, COUNT - count);
     if (target >= BUFFERS)
-        OK(ferry_batch_copy_to(batch, arena->buffers[source], INT, from, arena->memory[target - BUFFERS] + to, count));
+        OK(copy_list_to(batch, arena->buffers[source], INT, from, arena->memory[target - BUFFERS] + to, count));
     else if (source >= BUFFERS)
-        OK(ferry_batch_copy_from(batch, arena->buffers[target], INT, to, arena->memory[source - BUFFERS] + from, count));
+        OK(copy_list_from(batch, arena->buffers[target], INT, to, arena->memory[source - BUFFERS] + from, count));
     else
-        OK(ferry_batch_copy(batch, arena->buffers[target], INT, to, arena->buffers[source], from, count));
+        OK(copy_list_copy(batch, arena->buffers[target], INT, to, arena->buffers[source], from, count));
     memmove(arena->model[target] + to, arena->model[source] + from, count * sizeof(int32_t));
 }
 
@@ -101,24 +102,24 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
     static struct arena arena;
     for (uint64_t round = 1; round <= 40; round++) {
         uint64_t seed = support_seed = round;
-        ferry_batch *batch = make_batch(f);
+        copy_list *batch = make_batch();
         start_arena(f, &arena, &seed);
         size_t copies = 1 + random_below(&seed, 120), largest = 1 + random_below(&seed, round % 3 ? 60 : COUNT / 2);
         for (size_t i = 0; i < copies; i++)
             add_random(batch, &arena, &seed, largest);
-        assert_int_equal(ferry_batch_count(batch), copies);
+        assert_int_equal((batch)->count, copies);
         if (round % 2) {
-            OK(ferry_batch_submit(batch));
+            OK(copy_list_submit(batch, NULL));
         } else {
             ferry_event *event;
             size_t place = random_below(&seed, (size_t)f->places + 1);
-            OK(ferry_batch_submit_async(batch, place ? stream_of(f, (int)place) : NULL, &event));
-            ferry_batch_destroy(&batch); /* "may be destroyed at once" */
+            OK(copy_list_submit(batch, ASYNC(place ? stream_of(f, (int)place) : NULL, &event)));
+            copy_list_destroy(&batch); /* "may be destroyed at once" */
             OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
         }
         check_arena(f, &arena);
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
     }
     support_seed = 0;
 }
@@ -145,20 +146,20 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
         ferry_buffer *b = make_ints(f, 4 * RANGES), *other = make_ints(f, 4 * RANGES);
         write_counting(f, b, place, 0, FERRY_REST, 0);
         write_counting(f, other, place, 0, FERRY_REST, -1);
-        ferry_batch *in = make_batch(f), *out = make_batch(f), *across = make_batch(f);
+        copy_list *in = make_batch(), *out = make_batch(), *across = make_batch();
         for (size_t i = 0; i < RANGES; i++) {
             size_t at = 4 * scattered(i, RANGES);
-            OK(ferry_batch_copy_from(in, b, INT, at, values + at, 3));
-            OK(ferry_batch_copy_to(out, b, INT, at, got + at, 3));
-            OK(ferry_batch_copy(across, other, INT, at, b, at, 3));
+            OK(copy_list_from(in, b, INT, at, values + at, 3));
+            OK(copy_list_to(out, b, INT, at, got + at, 3));
+            OK(copy_list_copy(across, other, INT, at, b, at, 3));
         }
-        ferry_batch *batches[] = {in, across, out};
+        copy_list *batches[] = {in, across, out};
         for (int i = 0; i < 3; i++) {
             ferry_transfer_stats before = moved(f), after;
-            OK(ferry_batch_submit(batches[i]));
+            OK(copy_list_submit(batches[i], NULL));
             after = moved(f);
             assert_int_equal(after.batch_submissions - before.batch_submissions, 1);
-            assert_int_equal(after.batch_pieces - before.batch_pieces, RANGES);
+            assert_int_equal(after.batch_copies - before.batch_copies, RANGES);
             ferry_transfer_count is[] = {after.upload, after.device, after.download};
             ferry_transfer_count was[] = {before.upload, before.device, before.download};
             bool crosses = place > 0 && !f->coherent;
@@ -174,7 +175,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
         expect_counting(f, other, 0, 3, 1, -1);
         expect_counting(f, other, 0, 4, 3, 7);
         for (int i = 0; i < 3; i++)
-            ferry_batch_destroy(&batches[i]);
+            copy_list_destroy(&batches[i]);
         ferry_buffer_destroy(&b);
         ferry_buffer_destroy(&other);
     }
@@ -191,16 +192,16 @@ test_adjacent_ranges_are_joined(void **state)
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     for (int in_order = 0; in_order < 2; in_order++) {
-        ferry_batch *batch = make_batch(f);
+        copy_list *batch = make_batch();
         for (size_t i = 0; i < 100; i++) {
             size_t at = 40 * (in_order ? i : scattered(i, 100));
-            OK(ferry_batch_copy_from(batch, b, INT, at, values + at, 40));
+            OK(copy_list_from(batch, b, INT, at, values + at, 40));
         }
         ferry_transfer_stats before = moved(f), after;
-        OK(ferry_batch_submit(batch));
+        OK(copy_list_submit(batch, NULL));
         after = moved(f);
-        assert_int_equal(after.batch_pieces - before.batch_pieces, 1);
-        ferry_batch_destroy(&batch);
+        assert_int_equal(after.batch_copies - before.batch_copies, 1);
+        copy_list_destroy(&batch);
     }
     expect_counting(f, b, 0, 0, FERRY_REST, 1);
     ferry_buffer_destroy(&b);
@@ -218,22 +219,22 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     }
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    ferry_batch *batch = make_batch(f);
-    OK(ferry_batch_copy_from(batch, b, INT, 0, first, 10));    /* level 0 */
-    OK(ferry_batch_copy_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
-    OK(ferry_batch_copy_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
-    OK(ferry_batch_copy_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
-    OK(ferry_batch_copy_from(batch, b, INT, 2000, between, 10)); /* level 3: by way of the caller's memory */
+    copy_list *batch = make_batch();
+    OK(copy_list_from(batch, b, INT, 0, first, 10));    /* level 0 */
+    OK(copy_list_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
+    OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
+    OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
+    OK(copy_list_from(batch, b, INT, 2000, between, 10)); /* level 3: by way of the caller's memory */
     ferry_transfer_stats before = moved(f), after;
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     after = moved(f);
     assert_int_equal(after.batch_submissions - before.batch_submissions, 4);
     int32_t expected[10] = {100, 101, 102, 103, 104, 200, 201, 202, 203, 204};
     assert_memory_equal(between, expected, sizeof(expected));
     int32_t got[10];
-    OK(ferry_buffer_copy_to(b, INT, 2000, got, 10));
+    OK(ferry_buffer_copy_to(b, INT, 2000, got, 10, NULL));
     assert_memory_equal(got, expected, sizeof(expected));
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&b);
 }
 
@@ -245,14 +246,14 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
     for (int place = 0; place <= f->places; place++) {
         ferry_buffer *b = make_ints(f, COUNT);
         write_counting(f, b, place, 0, FERRY_REST, 0);
-        ferry_batch *batch = make_batch(f);
-        OK(ferry_batch_copy(batch, b, INT, 100, b, 0, 1000));
-        OK(ferry_batch_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: nothing */
-        OK(ferry_batch_submit(batch));
+        copy_list *batch = make_batch();
+        OK(copy_list_copy(batch, b, INT, 100, b, 0, 1000));
+        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: nothing */
+        OK(copy_list_submit(batch, NULL));
         expect_counting(f, b, place, 0, 100, 0);
         expect_counting(f, b, place, 100, 1000, -100);
         expect_counting(f, b, place, 1100, FERRY_REST, 0);
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
         ferry_buffer_destroy(&b);
     }
 }
@@ -265,15 +266,15 @@ test_a_batch_moves_exactly_its_ranges(void **state)
     static int32_t values[100];
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    ferry_batch *batch = make_batch(f);
+    copy_list *batch = make_batch();
     for (size_t i = 0; i < 50; i++)
-        OK(ferry_batch_copy_from(batch, b, INT, i * 20, values + 2 * i, 2));
+        OK(copy_list_from(batch, b, INT, i * 20, values + 2 * i, 2));
     ferry_transfer_stats before = moved(f);
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     expect_moved(f, &before, 400, 0);
     assert_true(ferry_buffer_is_current(b, 1));
     assert_true(f->coherent || !ferry_buffer_is_current(b, 0));
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&b);
 }
 
@@ -286,28 +287,28 @@ test_a_batch_conflicts_on_its_ranges_only(void **state)
     fixture *f = *state;
     int32_t values[20] = {0};
     ferry_buffer *b = make_counting(f, COUNT, 0);
-    ferry_batch *batch = make_batch(f), *reading = make_batch(f);
+    copy_list *batch = make_batch(), *reading = make_batch();
     for (size_t i = 0; i < 10; i++) {
-        OK(ferry_batch_copy_from(batch, b, INT, 100 * i, values, 10));
-        OK(ferry_batch_copy_to(reading, b, INT, 100 * i, values, 10));
+        OK(copy_list_from(batch, b, INT, 100 * i, values, 10));
+        OK(copy_list_to(reading, b, INT, 100 * i, values, 10));
     }
     ferry_scope scope;
     open_at(f, b, 0, FERRY_UPDATE, 10, 90, &scope); /* between two of them */
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     OK(ferry_scope_close(&scope));
     open_at(f, b, 0, FERRY_READ, 505, 1, &scope);
-    OK(ferry_batch_submit(reading));
+    OK(copy_list_submit(reading, NULL));
     snapshot before = take_snapshot(b);
-    FAILS(FERRY_ERROR_BUSY, ferry_batch_submit(batch));
-    FAILS(FERRY_ERROR_BUSY, ferry_batch_submit_async(batch, NULL, NULL));
+    FAILS(FERRY_ERROR_BUSY, copy_list_submit(batch, NULL));
+    FAILS(FERRY_ERROR_BUSY, copy_list_submit(batch, ASYNC(NULL, &forgotten)));
     expect_unchanged(b, &before);
     OK(ferry_scope_close(&scope));
     open_at(f, b, 0, FERRY_UPDATE, 909, 1, &scope);
-    FAILS(FERRY_ERROR_BUSY, ferry_batch_submit(reading));
+    FAILS(FERRY_ERROR_BUSY, copy_list_submit(reading, NULL));
     OK(ferry_scope_close(&scope));
-    OK(ferry_batch_submit(batch));
-    ferry_batch_destroy(&batch);
-    ferry_batch_destroy(&reading);
+    OK(copy_list_submit(batch, NULL));
+    copy_list_destroy(&batch);
+    copy_list_destroy(&reading);
     ferry_buffer_destroy(&b);
 }
 
@@ -323,15 +324,15 @@ cross(void *argument)
 {
     struct crossing_threads *t = argument;
     for (int round = 0; round < 50; round++) {
-        ferry_batch *batch;
-        OK(ferry_batch_create(t->f->context, &batch));
+        copy_list *batch;
+        OK(copy_list_create(&batch));
         for (size_t i = 0; i < 20; i++) {
             size_t even = 40 * i, odd = 40 * i + 20;
-            OK(ferry_batch_copy(batch, t->which ? t->a : t->b, INT, odd, t->which ? t->b : t->a, even, 20));
-            OK(ferry_batch_copy(batch, t->which ? t->b : t->a, INT, odd, t->which ? t->a : t->b, even, 20));
+            OK(copy_list_copy(batch, t->which ? t->a : t->b, INT, odd, t->which ? t->b : t->a, even, 20));
+            OK(copy_list_copy(batch, t->which ? t->b : t->a, INT, odd, t->which ? t->a : t->b, even, 20));
         }
-        OK(ferry_batch_submit(batch));
-        ferry_batch_destroy(&batch);
+        OK(copy_list_submit(batch, NULL));
+        copy_list_destroy(&batch);
     }
 }
 
@@ -374,14 +375,14 @@ test_async_batches_keep_the_order_of_submission(void **state)
     }
     for (int place = 1; place <= f->places; place++) {
         ferry_buffer *b = make_ints(f, COUNT);
-        ferry_batch *batch = make_batch(f);
+        copy_list *batch = make_batch();
         ferry_event *event;
         for (int turn = 0; turn < 2; turn++) {
             for (size_t i = 0; i < COUNT / 20; i++)
-                OK(ferry_batch_copy_from(batch, b, INT, 20 * i, values[turn] + 20 * i, 20 - turn));
-            OK(ferry_batch_submit_async(batch, stream_of(f, place), turn ? &event : NULL));
-            ferry_batch_clear(batch);
-            assert_int_equal(ferry_batch_count(batch), 0);
+                OK(copy_list_from(batch, b, INT, 20 * i, values[turn] + 20 * i, 20 - turn));
+            OK(copy_list_submit(batch, ASYNC(stream_of(f, place), turn ? &event : NULL)));
+            copy_list_clear(batch);
+            assert_int_equal((batch)->count, 0);
         }
         /* A scope waits for both. */
         expect_counting(f, b, place, 0, 19, 2);
@@ -390,10 +391,10 @@ test_async_batches_keep_the_order_of_submission(void **state)
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        OK(ferry_batch_submit_async(batch, stream_of(f, place), &event)); /* of nothing */
+        OK(copy_list_submit(batch, ASYNC(stream_of(f, place), &event))); /* of nothing */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
         ferry_buffer_destroy(&b);
     }
 }
@@ -409,12 +410,12 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
         values[i] = i + 5;
     ferry_buffer *b = make_ints(f, MANY);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    ferry_batch *batch = make_batch(f);
+    copy_list *batch = make_batch();
     for (size_t i = 0; i < MANY / RANGE; i++)
-        OK(ferry_batch_copy_from(batch, b, INT, RANGE * i, values + RANGE * i, RANGE - 1));
+        OK(copy_list_from(batch, b, INT, RANGE * i, values + RANGE * i, RANGE - 1));
     for (int round = 0; round < 5; round++) {
         ferry_event *event;
-        OK(ferry_batch_submit_async(batch, NULL, &event));
+        OK(copy_list_submit(batch, ASYNC(NULL, &event)));
         OK(ferry_event_cancel(event));
         ferry_status status = ferry_event_synchronize(event);
         if (status != FERRY_OK) {
@@ -422,11 +423,11 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
             assert_non_null(strstr(ferry_last_error(), "arrived"));
         }
         ferry_event_destroy(&event);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, MANY));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, MANY, NULL));
         for (int i = 0; i < MANY; i++)
             assert_true(got[i] == i || (got[i] == i + 5 && i % RANGE != RANGE - 1));
     }
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&b);
 }
 
@@ -439,31 +440,27 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     fixture *f = *state;
     int32_t value = 1, got = 0;
     ferry_buffer *b = make_ints(f, 10), *view;
-    ferry_batch *batch = make_batch(f);
+    copy_list *batch = make_batch();
     OK(ferry_buffer_view(b, INT, 4, 2, &view));
-    OK(ferry_batch_copy_from(batch, view, INT, 1, &value, 1));
-    OK(ferry_batch_copy_from(batch, b, INT, 0, &value, 0)); /* nothing */
-    assert_int_equal(ferry_batch_count(batch), 1);
+    OK(copy_list_from(batch, view, INT, 1, &value, 1));
+    OK(copy_list_from(batch, b, INT, 0, &value, 0)); /* nothing */
     ferry_buffer_destroy(&view);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20)); /* "counts as a view of it" */
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     value = 2;
-    OK(ferry_batch_submit(batch));
-    OK(ferry_buffer_copy_to(b, INT, 5, &got, 1));
+    OK(copy_list_submit(batch, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 5, &got, 1, NULL));
     assert_int_equal(got, 2);
-    ferry_batch_clear(batch);
+    copy_list_clear(batch);
     OK(ferry_buffer_resize(b, 20));
-    OK(ferry_batch_submit(batch)); /* nothing */
-    OK(ferry_batch_copy_to(batch, b, INT, 5, &got, 1));
+    OK(copy_list_submit(batch, NULL)); /* nothing */
+    OK(copy_list_to(batch, b, INT, 5, &got, 1));
     ferry_buffer_destroy(&b);
     got = 0;
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     assert_int_equal(got, 2);
-    ferry_batch_destroy(&batch);
-    ferry_batch_destroy(&batch);
-    ferry_batch_destroy(NULL);
-    ferry_batch_clear(NULL);
-    assert_int_equal(ferry_batch_count(NULL), 0);
+    copy_list_destroy(&batch);
+    copy_list_destroy(&batch);
 }
 
 /* The sum of what a batch moves is counted before anything moves. */
@@ -472,69 +469,69 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
 {
     fixture *f = *state;
     ferry_buffer *a, *b;
-    ferry_batch *batch;
+    copy_list *batch;
     OK(ferry_buffer_create(f->context, BYTE, PTRDIFF_MAX, NULL, &a));
     OK(ferry_buffer_create(f->context, BYTE, PTRDIFF_MAX, NULL, &b));
-    OK(ferry_batch_create(f->context, &batch));
+    OK(copy_list_create(&batch));
     for (int i = 0; i < 3; i++)
-        OK(ferry_batch_copy(batch, a, BYTE, 0, b, 0, PTRDIFF_MAX));
+        OK(copy_list_copy(batch, a, BYTE, 0, b, 0, PTRDIFF_MAX));
     ferry_transfer_stats before = moved(f);
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_batch_submit(batch));
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_batch_submit_async(batch, NULL, NULL));
+    FAILS(FERRY_ERROR_OVERFLOW, copy_list_submit(batch, NULL));
+    FAILS(FERRY_ERROR_OVERFLOW, copy_list_submit(batch, ASYNC(NULL, &forgotten)));
     expect_moved(f, &before, 0, 0);
     STATE(a, UNINITIALIZED);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&a);
     ferry_buffer_destroy(&b);
 }
 
+/* Refused among regions that are right, at once and asynchronously, and nothing moves. */
 static void
-test_adding_checks_everything(void **state)
+refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
+{
+    static int32_t value = 1;
+    ferry_copy_region regions[3] = {ferry_buffer_region_from(right, INT, 0, &value, 1), wrong, ferry_buffer_region_from(right, INT, 1, &value, 1)};
+    ferry_transfer_stats before = moved(f);
+    FAILS(status, ferry_copy(regions, 3, NULL));
+    assert_non_null(strstr(ferry_last_error(), "region 1"));
+    FAILS(status, ferry_copy(regions, 3, ASYNC(NULL, &forgotten)));
+    expect_moved(f, &before, 0, 0);
+}
+
+static void
+test_every_region_is_checked(void **state)
 {
     fixture *f = *state;
     const ferry_status invalid = FERRY_ERROR_INVALID_ARGUMENT, range = FERRY_ERROR_OUT_OF_RANGE;
     int32_t value = 1;
-    ferry_batch *batch = make_batch(f), *none;
     ferry_buffer *b = make_counting(f, 10, 0), *foreign;
     ferry_context *other;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
     OK(ferry_buffer_create(other, INT, 10, NULL, &foreign));
 
-    FAILS(invalid, ferry_batch_create(NULL, &none));
-    FAILS(invalid, ferry_batch_create(f->context, NULL));
-    FAILS(invalid, ferry_batch_copy_from(NULL, b, INT, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy_from(batch, NULL, INT, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy_from(batch, b, NULL, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy_from(batch, b, INT, 0, NULL, 1));
-    FAILS(range, ferry_batch_copy_from(batch, b, INT, 10, &value, 1));
-    FAILS(range, ferry_batch_copy_from(batch, b, INT, (size_t)-2, &value, 5));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_batch_copy_from(batch, b, DOUBLE, 0, &value, 1));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_batch_copy_from(batch, foreign, INT, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy_to(NULL, b, INT, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy_to(batch, b, INT, 0, NULL, 1));
-    FAILS(range, ferry_batch_copy_to(batch, b, INT, 9, &value, 2));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_batch_copy_to(batch, foreign, INT, 0, &value, 1));
-    FAILS(invalid, ferry_batch_copy(NULL, b, INT, 0, b, 5, 1));
-    FAILS(invalid, ferry_batch_copy(batch, b, INT, 0, NULL, 5, 1));
-    FAILS(range, ferry_batch_copy(batch, b, INT, 0, b, 9, 2));
-    FAILS(range, ferry_batch_copy(batch, b, INT, 9, b, 0, 2));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_batch_copy(batch, b, INT, 0, foreign, 0, 1));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_batch_copy(batch, foreign, INT, 0, foreign, 5, 1));
-    FAILS(invalid, ferry_batch_submit(NULL));
-    FAILS(invalid, ferry_batch_submit_async(NULL, NULL, NULL));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_batch_submit_async(batch, ferry_context_stream(other, 1), NULL));
-    assert_int_equal(ferry_batch_count(batch), 0);
+    refuses(f, b, ferry_buffer_region_from(NULL, INT, 0, &value, 1), invalid);
+    refuses(f, b, ferry_buffer_region_from(b, INT, 0, NULL, 1), invalid);
+    refuses(f, b, ferry_buffer_region_from(b, INT, 10, &value, 1), range);
+    refuses(f, b, ferry_buffer_region_from(b, INT, (size_t)-2, &value, 5), range);
+    refuses(f, b, ferry_buffer_region_from(b, DOUBLE, 0, &value, 1), FERRY_ERROR_WRONG_TYPE);
+    refuses(f, b, ferry_buffer_region_from(foreign, INT, 0, &value, 1), FERRY_ERROR_WRONG_CONTEXT);
+    refuses(f, b, ferry_buffer_region_to(b, INT, 0, NULL, 1), invalid);
+    refuses(f, b, ferry_buffer_region_to(b, INT, 9, &value, 2), range);
+    refuses(f, b, ferry_buffer_region_to(foreign, INT, 0, &value, 1), FERRY_ERROR_WRONG_CONTEXT);
+    refuses(f, b, ferry_buffer_region(b, INT, 0, NULL, 5, 1), invalid);
+    refuses(f, b, ferry_buffer_region(b, INT, 0, b, 9, 2), range);
+    refuses(f, b, ferry_buffer_region(b, INT, 9, b, 0, 2), range);
+    refuses(f, b, ferry_buffer_region(b, INT, 0, foreign, 0, 1), FERRY_ERROR_WRONG_CONTEXT);
+    FAILS(invalid, ferry_copy(NULL, 1, NULL));
+    FAILS(invalid, ferry_copy(NULL, 1, ASYNC(NULL, &forgotten)));
+    const ferry_copy_region right = ferry_buffer_region_from(b, INT, 0, &value, 1);
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_copy(&right, 1, ASYNC(ferry_context_stream(other, 1), &forgotten)));
 
-    ferry_batch *stale;
-    OK(ferry_batch_create(other, &stale));
-    OK(ferry_batch_copy_from(stale, foreign, INT, 0, &value, 1));
+    ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, &value, 1), ferry_buffer_region_from(foreign, INT, 1, &value, 1)};
     ferry_context_destroy(&other);
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_batch_submit(stale));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_batch_submit_async(stale, NULL, NULL));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_batch_copy_from(stale, foreign, INT, 0, &value, 1));
-    ferry_batch_destroy(&stale);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, NULL));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, ASYNC(NULL, &forgotten)));
     ferry_buffer_destroy(&foreign);
-    ferry_batch_destroy(&batch);
     ferry_buffer_destroy(&b);
 }
 
@@ -547,14 +544,14 @@ test_wrapped_memory_in_a_batch(void **state)
     ferry_buffer *constant, *b;
     OK(ferry_buffer_wrap_host(f->context, INT, fixed, 4, &(ferry_wrap_options){.read_only = true}, &constant));
     OK(ferry_buffer_wrap_host(f->context, INT, open, 4, NULL, &b));
-    ferry_batch *batch = make_batch(f);
-    OK(ferry_batch_copy(batch, b, INT, 1, constant, 0, 3));
-    OK(ferry_batch_submit(batch));
+    copy_list *batch = make_batch();
+    OK(copy_list_copy(batch, b, INT, 1, constant, 0, 3));
+    OK(copy_list_submit(batch, NULL));
     assert_int_equal(open[3], 3);
-    OK(ferry_batch_copy_from(batch, constant, INT, 0, &value, 1));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_batch_submit(batch));
+    OK(copy_list_from(batch, constant, INT, 0, &value, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, copy_list_submit(batch, NULL));
     assert_int_equal(fixed[0], 1);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&b);
     ferry_buffer_destroy(&constant);
 }
@@ -569,17 +566,17 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
     write_counting(f, b, 1, 0, FERRY_REST, 1);
     write_counting(f, empty, 1, 100, 10, 0);
     memset(got, 0x55, sizeof(got));
-    ferry_batch *batch = make_batch(f);
-    OK(ferry_batch_copy(batch, b, INT, 0, empty, 50, 200));
-    OK(ferry_batch_copy_to(batch, empty, INT, 0, got, 200));
-    OK(ferry_batch_submit(batch));
+    copy_list *batch = make_batch();
+    OK(copy_list_copy(batch, b, INT, 0, empty, 50, 200));
+    OK(copy_list_to(batch, empty, INT, 0, got, 200));
+    OK(copy_list_submit(batch, NULL));
     for (int i = 0; i < 200; i++)
         assert_int_equal(got[i], i >= 100 && i < 110 ? i : 0);
     expect_constant(f, b, 1, 0, 50, 0);
     expect_counting(f, b, 1, 50, 10, 50);
     expect_constant(f, b, 0, 60, 140, 0);
     expect_counting(f, b, 0, 200, FERRY_REST, 1);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&empty);
     ferry_buffer_destroy(&b);
 }
@@ -588,7 +585,7 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
 static void
 test_pieces_of_every_size_arrive(void **state)
 {
-    ferry_context_options options = {.staging_chunk_bytes = 4096, .staging_chunk_count = 2};
+    ferry_context_options options = {.tuning = "staging.chunk=4K staging.chunks=2"};
     static unsigned char values[100003], got[100003];
     fixture small;
     (void)state;
@@ -602,23 +599,23 @@ test_pieces_of_every_size_arrive(void **state)
         OK(ferry_buffer_create(small.context, BYTE, sizeof(values), &host, &b));
         touch(&small, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
         touch(&small, b, 0, FERRY_OVERWRITE, 0, FERRY_REST);
-        ferry_batch *batch = make_batch(&small);
+        copy_list *batch = make_batch();
         size_t bytes = 1;
         for (size_t at = 0; at < sizeof(values); at += bytes, bytes = bytes * 3 / 2 + 1)
-            OK(ferry_batch_copy_from(batch, a, BYTE, at, values + at, at + bytes < sizeof(values) ? bytes : sizeof(values) - at));
+            OK(copy_list_from(batch, a, BYTE, at, values + at, at + bytes < sizeof(values) ? bytes : sizeof(values) - at));
         for (size_t at = 0; at < 50000; at += 2500)
-            OK(ferry_batch_copy(batch, b, BYTE, at, a, at + 777, 2400));
+            OK(copy_list_copy(batch, b, BYTE, at, a, at + 777, 2400));
         for (size_t at = 0; at < 99000; at += 9000)
-            OK(ferry_batch_copy_to(batch, a, BYTE, at + 1, got + at, 8999));
-        OK(ferry_batch_submit(batch));
+            OK(copy_list_to(batch, a, BYTE, at + 1, got + at, 8999));
+        OK(copy_list_submit(batch, NULL));
         for (size_t i = 0; i < 99000; i++)
             if (i % 9000 < 8999)
                 assert_int_equal(got[i], values[i + 1]);
-        OK(ferry_buffer_copy_to(b, BYTE, 0, got, 50000));
+        OK(ferry_buffer_copy_to(b, BYTE, 0, got, 50000, NULL));
         for (size_t i = 0; i < 50000; i++)
             if (i % 2500 < 2400)
                 assert_int_equal(got[i], values[i + 777]);
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
         ferry_buffer_destroy(&a);
         ferry_buffer_destroy(&b);
         fixture_close(&small);
@@ -632,7 +629,7 @@ test_registered_memory_goes_straight(void **state)
     fixture *f = *state;
     enum { BYTES = COUNT * sizeof(int32_t) };
     ferry_place_info info;
-    OK(ferry_context_place_info(f->context, 1, &info));
+    OK(ferry_context_get_place_info(f->context, 1, &info));
     if (!(info.capabilities & FERRY_CAN_PIN))
         return;
     int32_t *memory = aligned_alloc(4096, (BYTES + 4095) / 4096 * 4096), elsewhere[10] = {0};
@@ -642,15 +639,15 @@ test_registered_memory_goes_straight(void **state)
     OK(ferry_context_register_host(f->context, memory, (BYTES + 4095) / 4096 * 4096));
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 5);
-    ferry_batch *in = make_batch(f), *out = make_batch(f);
+    copy_list *in = make_batch(), *out = make_batch();
     for (size_t at = 0; at + 20 < COUNT; at += 20) {
-        OK(ferry_batch_copy_from(in, b, INT, at, memory + at, 15));
-        OK(ferry_batch_copy_to(out, b, INT, at, memory + at, 20));
+        OK(copy_list_from(in, b, INT, at, memory + at, 15));
+        OK(copy_list_to(out, b, INT, at, memory + at, 20));
     }
     ferry_transfer_stats before = moved(f), after;
-    OK(ferry_batch_submit(in));
+    OK(copy_list_submit(in, NULL));
     memset(memory, 0, BYTES);
-    OK(ferry_batch_submit(out));
+    OK(copy_list_submit(out, NULL));
     for (int i = 0; i < COUNT - 20; i++)
         assert_int_equal(memory[i], i % 20 < 15 ? i : i + 5);
     after = moved(f);
@@ -658,14 +655,14 @@ test_registered_memory_goes_straight(void **state)
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
     /* One piece of ordinary memory, and all of it is staged: no driver call reads that. */
-    OK(ferry_batch_copy_from(in, b, INT, COUNT - 10, elsewhere, 10));
-    OK(ferry_batch_submit(in));
+    OK(copy_list_from(in, b, INT, COUNT - 10, elsewhere, 10));
+    OK(copy_list_submit(in, NULL));
     after = moved(f);
     assert_int_equal(after.staged.copies - before.staged.copies, staged + 1);
     expect_constant(f, b, 0, COUNT - 10, 10, 0);
     OK(ferry_context_unregister_host(f->context, memory));
-    ferry_batch_destroy(&in);
-    ferry_batch_destroy(&out);
+    copy_list_destroy(&in);
+    copy_list_destroy(&out);
     ferry_buffer_destroy(&b);
     free(memory);
 }
@@ -690,15 +687,15 @@ scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
 
 /* Ranges of different lengths at different steps: no rectangle. */
 static size_t
-add_irregular(ferry_batch *batch, ferry_buffer *b, int32_t *memory, bool up)
+add_irregular(copy_list *batch, ferry_buffer *b, int32_t *memory, bool up)
 {
     size_t ranges = 0;
     for (size_t at = 0; at + 20 < COUNT; at += 5 + ranges % 13, ranges++) {
         size_t count = 1 + ranges % 4;
         if (up)
-            OK(ferry_batch_copy_from(batch, b, INT, at, memory + at, count));
+            OK(copy_list_from(batch, b, INT, at, memory + at, count));
         else
-            OK(ferry_batch_copy_to(batch, b, INT, at, memory + at, count));
+            OK(copy_list_to(batch, b, INT, at, memory + at, count));
     }
     return ranges;
 }
@@ -731,16 +728,16 @@ test_the_driver_is_asked_once(void **state)
         for (int i = 0; i < COUNT; i++)
             values[i] = -i - 1;
         for (int up = 1; up >= 0; up--) {
-            ferry_batch *batch = make_batch(&f);
+            copy_list *batch = make_batch();
             size_t ranges = add_irregular(batch, b, up ? values : got, up);
             uint64_t batches = fake.fakecuda_calls_of(batched), launches = fake.fakecuda_calls_of("cuLaunchKernel");
             uint64_t singles = copies_one_by_one(&fake);
-            OK(ferry_batch_submit(batch));
+            OK(copy_list_submit(batch, NULL));
             assert_int_equal(fake.fakecuda_calls_of(batched) - batches, !is_old);
             /* Refused once, it is not asked again. */
             assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches, is_old && (round == 1 || up));
             assert_int_equal(copies_one_by_one(&fake) - singles, is_old && round == 0 ? ranges : 0);
-            ferry_batch_destroy(&batch);
+            copy_list_destroy(&batch);
         }
         for (size_t at = 0, i = 0; at + 20 < COUNT; at += 5 + i % 13, i++)
             for (size_t j = 0; j < 1 + i % 4; j++)
@@ -766,7 +763,7 @@ main(void)
         TEST(test_a_cancelled_batch_leaves_the_map_truthful),
         TEST(test_a_batch_keeps_its_buffers_and_its_copies),
         TEST(test_a_batch_of_more_bytes_than_a_size),
-        TEST(test_adding_checks_everything),
+        TEST(test_every_region_is_checked),
         TEST(test_wrapped_memory_in_a_batch),
         TEST(test_unwritten_bytes_are_copied_as_zeros),
         TEST(test_registered_memory_goes_straight),

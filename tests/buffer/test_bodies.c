@@ -4,6 +4,7 @@
 
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 1000 };
 
@@ -35,7 +36,7 @@ static void
 kernels_open(fixture *f, struct kernels *k)
 {
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     work_open(f, &k->w);
     OK(ferry_kernel_create(f->context, &source, &k->failing));
     for (int i = 0; i < 2; i++)
@@ -178,7 +179,7 @@ test_no_memory_to_tell_what_is_lost(void **state)
         assert_int_equal(status, FERRY_ERROR_CANCELLED);
         assert_int_equal(k.buffer->store->map.reserved, 0);
         for (int i = 0; i < COUNT - 100; i++) {
-            status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, &value, 1);
+            status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, &value, 1, NULL);
             assert_int_equal(status, i % 4 == 0 && i < 4 * parts ? FERRY_OK : FERRY_ERROR_CANCELLED);
             if (status == FERRY_OK)
                 assert_int_equal(value, i + 7);
@@ -210,16 +211,16 @@ test_batches_of_lost_bytes(void **state)
     fixture *f = *state;
     struct kernels k;
     int values[COUNT];
-    ferry_batch *batch;
+    copy_list *batch;
     kernels_open(f, &k);
     launch_failing(&k, k.buffer, 100, 200);
     expect_reason(ferry_stream_synchronize(k.streams[0]));
     expect_lost_state(&k, 100, 200);
-    OK(ferry_batch_create(f->context, &batch));
-    OK(ferry_batch_copy_to(batch, k.buffer, INT, 0, values, COUNT));
-    expect_reason(ferry_batch_submit(batch));
-    ferry_batch_destroy(&batch);
-    expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, values, COUNT));
+    OK(copy_list_create(&batch));
+    OK(copy_list_to(batch, k.buffer, INT, 0, values, COUNT));
+    expect_reason(copy_list_submit(batch, NULL));
+    copy_list_destroy(&batch);
+    expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, values, COUNT, NULL));
     expect_counting(f, k.buffer, 0, 300, COUNT - 300, 0);
     kernels_close(&k);
 }
@@ -232,11 +233,11 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     double values[COUNT];
     const ferry_conversion widening = {INT, DOUBLE, NULL};
     switch (how) {
-    case COPY: return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT);
-    case COPY_ROWS: return ferry_buffer_copy_2d(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20);
-    case COPY_BESIDE: return ferry_buffer_copy(k->buffer, INT, COUNT / 2, k->buffer, COUNT / 4, COUNT / 2);
-    case CONVERT: return ferry_buffer_convert(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE);
-    default: return ferry_buffer_copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE);
+    case COPY: return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT, NULL);
+    case COPY_ROWS: return copy_rows(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20, NULL);
+    case COPY_BESIDE: return ferry_buffer_copy(k->buffer, INT, COUNT / 2, k->buffer, COUNT / 4, COUNT / 2, NULL);
+    case CONVERT: return convert_buffer(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE, NULL);
+    default: return copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE, NULL);
     }
 }
 
@@ -307,9 +308,9 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     /* Its reader, which updates them, did not fail here. */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1), FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1), FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1, NULL), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1, NULL), FERRY_ERROR_CANCELLED);
     DESTROY_BUFFERS(&buffer);
 }
 

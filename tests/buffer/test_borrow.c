@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/work.h"
+#include "tests/support/copies.h"
 
 #define COUNT 1000
 
@@ -105,10 +106,10 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, 1, &scope, &out));
     FAILS(refused, ferry_buffer_open_host(b, INT, FERRY_OVERWRITE, 0, 1, &scope, &out));
     FAILS(refused, ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, 0, 1, &scope, &out));
-    FAILS(refused, ferry_buffer_copy_from(b, INT, 0, &value, 1));
-    FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value));
-    FAILS(refused, ferry_buffer_copy(b, INT, 0, b, 2, 1));
-    FAILS(refused, ferry_buffer_fill_async(b, INT, 0, 1, &value, NULL, &event));
+    FAILS(refused, ferry_buffer_copy_from(b, INT, 0, &value, 1, NULL));
+    FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, NULL));
+    FAILS(refused, ferry_buffer_copy(b, INT, 0, b, 2, 1, NULL));
+    FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
     /* A copy that was forgotten would be written by the next use. */
@@ -136,8 +137,8 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
         ferry_buffer *b, *view;
         OK(ferry_buffer_wrap_host(f->context, INT, arena + align, COUNT, NULL, &b));
         touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
-        assert_true(take_snapshot(b).info.taken_bytes <= 8192);
-        ferry_status status = ferry_buffer_view_of(b, &wide, 0, 1, &view);
+        assert_true(take_snapshot(b).info.allocated_bytes <= 8192);
+        ferry_status status = ferry_buffer_reinterpret(b, &wide, 0, 1, &view);
         assert_int_equal(status, align >= 256 ? FERRY_OK : FERRY_ERROR_WRONG_TYPE);
         if (status == FERRY_OK)
             ferry_buffer_destroy(&view);
@@ -190,7 +191,7 @@ test_outside_writes_are_marked(void **state)
     ferry_buffer *b;
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
     add_to(f, b, 1, 0, FERRY_REST, 1);
-    OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0));
+    OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
     memory[5] = 100;
     OK(ferry_buffer_mark_dirty(b, 5, 1, 0, NULL));
     expect_constant(f, b, 1, 5, 1, 100);
@@ -212,9 +213,9 @@ test_queued_calls_end_before_the_wrap(void **state)
         OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
         OK(launch_fill(&w, f->stream, b, 0, COUNT, 7));
         if (way & 1)
-            OK(ferry_buffer_prefetch(b, 0, NULL));
+            OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
         else
-            OK(ferry_buffer_fill_async(b, INT, 0, COUNT, &(int){7}, f->stream, NULL));
+            QUEUE(ferry_buffer_fill(b, INT, 0, COUNT, &(int){7}, ASYNC(f->stream, &forgotten)));
         if (way & 2)
             OK(ferry_buffer_unwrap(&b, NULL));
         else

@@ -14,6 +14,7 @@
 #include "src/base/sanitizer.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
+#include "tests/support/copies.h"
 
 #define COUNT 4096
 #define BYTES (COUNT * sizeof(int))
@@ -45,7 +46,7 @@ struct world {
     ferry_stream *own_stream, *made_stream;
     ferry_event *event, *job, *made_event;
     ferry_kernel *kernel, *made_kernel;
-    ferry_batch *batch, *made_batch;
+    copy_list *batch;
     ferry_pool *pool, *own_pool, *spare_pool, *made_pool;
     ferry_block *block, *made_block;
     ferry_context *made_context;
@@ -94,7 +95,7 @@ go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-static const ferry_transfer_options watched = {.chunk_bytes = 1024, .keep_going = go_on};
+static const ferry_copy_options watched = {.chunk_bytes = 1024, .keep_going = go_on};
 
 static ferry_status
 do_nothing(const ferry_call *call, void *user)
@@ -162,14 +163,13 @@ USE(ferry_buffer_element, B)
 USE(ferry_buffer_context, B)
 USE(ferry_buffer_state, B)
 USE(ferry_buffer_is_current, B, 0)
-USE(ferry_buffer_is_pinned, B)
+USE(ferry_buffer_is_page_locked, B)
 USE(ferry_buffer_argument, B, INT, 0, 1)
 USE(ferry_argument_with, ferry_size_value(1), FERRY_READ)
 USE(ferry_element_value, INT, memory)
 USE(ferry_size_value, 1)
 USE(ferry_struct_value, memory, 8, 4)
 USE(ferry_grid_for, 10, 0)
-USE(ferry_batch_count, w->batch)
 USE(ferry_block_pointer, w->block)
 USE(ferry_block_bytes, w->block)
 USE(ferry_stream_native, w->stream)
@@ -180,9 +180,10 @@ USE(ferry_call_value, NULL, INT, 0, NULL)
 USE(ferry_call_size, NULL, 0)
 USE(ferry_call_grid, NULL)
 USE(ferry_call_fail, NULL, "")
-DO(ferry_context_place_info, ferry_place_info info; return ferry_context_place_info(w->context, 0, &info);)
-DO(ferry_context_transfer_stats, ferry_transfer_stats stats; return ferry_context_transfer_stats(w->context, &stats);)
-DO(ferry_buffer_info_get, ferry_buffer_info info; return ferry_buffer_info_get(B, &info);)
+DO(ferry_context_get_place_info, ferry_place_info info; return ferry_context_get_place_info(w->context, 0, &info);)
+DO(ferry_context_get_transfer_stats, ferry_transfer_stats stats; return ferry_context_get_transfer_stats(w->context, &stats);)
+RETURN(ferry_context_reset_stats, w->context)
+DO(ferry_buffer_get_info, ferry_buffer_info info; return ferry_buffer_get_info(B, &info);)
 DO(ferry_buffer_describe, char text[200]; return ferry_buffer_describe(B, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
 DO(ferry_event_progress, size_t done, total; return ferry_event_progress(w->job, &done, &total);)
 RETURN(ferry_event_cancel, w->job)
@@ -197,10 +198,10 @@ DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare); fer
 
 DO(ferry_context_create, return ferry_context_create(&(ferry_context_options){.devices = "host"}, &w->made_context);)
 DO(ferry_context_shared, return ferry_context_shared(&w->made_context);)
-DO(ferry_context_memory_info, ferry_memory_info info; return ferry_context_memory_info(w->context, 0, &info);)
+DO(ferry_context_get_memory_info, ferry_memory_info info; return ferry_context_get_memory_info(w->context, 0, &info);)
 DO(ferry_context_describe, char text[4000]; support_clear_error();
    return ferry_context_describe(w->context, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
-RETURN(ferry_context_walk, w->context, visit_buffer, NULL)
+RETURN(ferry_context_for_each_buffer, w->context, visit_buffer, NULL)
 DO(ferry_context_find, return ferry_context_find(w->context, "spare", &w->made);)
 DO(ferry_context_pool, ferry_pool *pool; return ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &pool);)
 DO(ferry_context_register_host, ferry_status status = ferry_context_register_host(w->context, outside, sizeof(outside));
@@ -212,55 +213,56 @@ RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
 RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
 RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
-RETURN(ferry_buffer_view_of, B, BYTE, 0, 10, &w->made)
+RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
 RETURN(ferry_buffer_resize, B, 2 * COUNT)
-RETURN(ferry_buffer_wait_free, B, FERRY_READ, 0)
-RETURN(ferry_buffer_copy_from, B, INT, 0, memory, COUNT)
-RETURN(ferry_buffer_copy_to, B, INT, 0, more, COUNT)
-RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10)
-DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value);)
-RETURN(ferry_buffer_copy_from_2d, B, INT, 0, 16, memory, 16, 8, 8)
-RETURN(ferry_buffer_copy_to_2d, B, INT, 0, 16, more, 16, 8, 8)
-RETURN(ferry_buffer_copy_2d, B, INT, 0, 16, w->other, 0, 16, 8, 8)
-RETURN(ferry_buffer_copy_from_async, B, INT, 0, memory, COUNT, NULL, &w->made_event)
-RETURN(ferry_buffer_copy_to_async, B, INT, 0, more, COUNT, NULL, &w->made_event)
-RETURN(ferry_buffer_copy_async, B, INT, 0, w->other, 0, 10, NULL, &w->made_event)
-DO(ferry_buffer_fill_async, int value = 1; return ferry_buffer_fill_async(B, INT, 0, COUNT, &value, NULL, &w->made_event);)
-RETURN(ferry_buffer_copy_from_2d_async, B, INT, 0, 16, memory, 16, 8, 8, NULL, &w->made_event)
-RETURN(ferry_buffer_copy_to_2d_async, B, INT, 0, 16, more, 16, 8, 8, NULL, &w->made_event)
-RETURN(ferry_buffer_copy_2d_async, B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL, &w->made_event)
-RETURN(ferry_buffer_copy_from_with, B, INT, 0, memory, COUNT, &watched)
-RETURN(ferry_buffer_copy_to_with, B, INT, 0, more, COUNT, &watched)
-RETURN(ferry_buffer_copy_with, B, INT, 0, w->other, 0, 10, &watched)
-DO(ferry_buffer_fill_with, int value = 1; return ferry_buffer_fill_with(B, INT, 0, COUNT, &value, &watched);)
-RETURN(ferry_buffer_copy_from_2d_with, B, INT, 0, 16, memory, 16, 8, 8, &watched)
-RETURN(ferry_buffer_copy_to_2d_with, B, INT, 0, 16, more, 16, 8, 8, &watched)
-RETURN(ferry_buffer_copy_2d_with, B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched)
-RETURN(ferry_buffer_copy_from_converted, B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE)
-RETURN(ferry_buffer_copy_to_converted, B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE)
-RETURN(ferry_buffer_copy_from_converted_with, B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched)
-RETURN(ferry_buffer_copy_to_converted_with, B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched)
-RETURN(ferry_buffer_convert, B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE)
-RETURN(ferry_buffer_convert_with, B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched)
-RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0)
-RETURN(ferry_buffer_sync_to_with, B, 0, FERRY_REST, w->place, &watched)
+RETURN(ferry_buffer_wait_available, B, FERRY_READ, 0)
+RETURN(ferry_buffer_copy_from, B, INT, 0, memory, COUNT, NULL)
+RETURN(ferry_buffer_copy_to, B, INT, 0, more, COUNT, NULL)
+RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10, NULL)
+DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, NULL);)
+DO(copy_from_async, return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, ASYNC(NULL, &w->made_event));)
+DO(copy_to_async, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, ASYNC(NULL, &w->made_event));)
+DO(copy_async, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, ASYNC(NULL, &w->made_event));)
+DO(fill_async, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, ASYNC(NULL, &w->made_event));)
+DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, &watched);)
+DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, &watched);)
+DO(copy_watched, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, &watched);)
+DO(fill_watched, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, &watched);)
+DO(ferry_copy, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, NULL);)
+DO(rows_to, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, NULL);)
+DO(rows, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL);)
+DO(rows_from_async, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, ASYNC(NULL, &w->made_event));)
+DO(rows_to_async, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, ASYNC(NULL, &w->made_event));)
+DO(rows_async, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, ASYNC(NULL, &w->made_event));)
+DO(rows_from_watched, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, &watched);)
+DO(rows_to_watched, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, &watched);)
+DO(rows_watched, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched);)
+DO(from_converted, return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+DO(to_converted, return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+DO(from_converted_watched, return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+DO(to_converted_watched, return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+DO(convert, return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, NULL);)
+DO(convert_watched, return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched);)
+DO(ferry_copy_converting, ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, memory, 10);
+   region.source.element = FLOAT; return ferry_copy_converting(&region, FERRY_CONVERT_SATURATE, NULL);)
+RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0, NULL)
+DO(sync_to_watched, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, &watched);)
+DO(sync_to_async, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, ASYNC(NULL, &w->made_event));)
 RETURN(ferry_buffer_mark_dirty, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_invalidate, B, 0, FERRY_REST, w->place)
 RETURN(ferry_buffer_discard, B, 0, 1)
 RETURN(ferry_buffer_reserve, B, w->place)
 RETURN(ferry_buffer_evict, B, w->place)
 RETURN(ferry_buffer_wait_idle, B, w->place)
-DO(ferry_buffer_pin, void *pointer; ferry_status status = ferry_buffer_pin(B, 0, &pointer);
-   return status == FERRY_OK ? ferry_buffer_unpin(B, 0) : status;)
-RETURN(ferry_buffer_unpin, w->spare, 0)
-RETURN(ferry_buffer_prefetch, B, 0, NULL)
-RETURN(ferry_buffer_prefetch_range, B, 0, 1, 0, NULL)
-RETURN(ferry_buffer_advise, B, FERRY_ADVISE_READ_MOSTLY, 0)
-RETURN(ferry_buffer_advise_range, B, 0, 1, FERRY_ADVISE_READ_MOSTLY, 0)
+DO(ferry_buffer_hold, void *pointer; ferry_status status = ferry_buffer_hold(B, 0, &pointer);
+   return status == FERRY_OK ? ferry_buffer_release(B, 0) : status;)
+RETURN(ferry_buffer_release, w->spare, 0)
+RETURN(ferry_buffer_prefetch, B, 0, 1, 0, NULL)
+RETURN(ferry_buffer_advise, B, 0, 1, FERRY_ADVISE_READ_MOSTLY, 0)
 RETURN(ferry_buffer_load, B, INT, 0, COUNT, path_of("in"), 0, NULL)
 RETURN(ferry_buffer_store, B, INT, 0, COUNT, path_of("out"), 0, NULL)
-DO(ferry_stream_file, return ferry_stream_file(w->context, &(ferry_stream_file_options){.input = path_of("in"), .element = INT, .work = do_work,
+DO(ferry_file_pipeline, return ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){.input = path_of("in"), .element = INT, .work = do_work,
                                                                                        .stream = w->stream, .chunk_bytes = BYTES / 4});)
 DO(ferry_buffer_open_host, void *pointer; ferry_status status = ferry_buffer_open_host(B, INT, FERRY_UPDATE, 0, FERRY_REST, &w->made_scope, &pointer);
    if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
@@ -277,42 +279,37 @@ RETURN(ferry_stream_create, w->context, 1, &w->made_stream)
 RETURN(ferry_stream_wrap, w->context, 1, ferry_stream_native(w->own_stream), &w->made_stream)
 RETURN(ferry_stream_flush, w->stream)
 RETURN(ferry_stream_synchronize, w->stream)
-RETURN(ferry_stream_record, w->stream, &w->made_event)
+RETURN(ferry_stream_record, w->stream, 0, &w->made_event)
 RETURN(ferry_stream_wait_event, w->stream, w->job)
 RETURN(ferry_event_synchronize, w->job)
 DO(ferry_event_query, bool done; return ferry_event_query(w->event, &done);)
-RETURN(ferry_batch_create, w->context, &w->made_batch)
-RETURN(ferry_batch_copy_from, w->batch, B, INT, 0, memory, 10)
-RETURN(ferry_batch_copy_to, w->batch, B, INT, 0, more, 10)
-RETURN(ferry_batch_copy, w->batch, B, INT, 0, w->other, 20, 10)
-RETURN(ferry_batch_submit, w->batch)
-RETURN(ferry_batch_submit_with, w->batch, &watched)
-RETURN(ferry_batch_submit_async, w->batch, NULL, &w->made_event)
+DO(list, return copy_list_submit(w->batch, NULL);)
+DO(list_watched, return copy_list_submit(w->batch, &watched);)
+DO(list_async, return copy_list_submit(w->batch, ASYNC(NULL, &w->made_event));)
 DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERRY_UPDATE}; ferry_parameter one = parameter; one.element = INT;
-   return ferry_kernel_create(w->context, &(ferry_kernel_source){.name = "made", .host_body = do_nothing, .parameters = &one, .parameter_count = 1},
+   return ferry_kernel_create(w->context, &(ferry_kernel_source){.name = "made", .host_function = do_nothing, .parameters = &one, .parameter_count = 1},
                               &w->made_kernel);)
 DO(ferry_kernel_launch, ferry_argument argument = whole(w); return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
 RETURN(ferry_kernel_check, &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
 DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
    return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)
 RETURN(ferry_pool_configure, w->pool, NULL)
-RETURN(ferry_pool_take, w->pool, 5000, NULL, &w->made_block)
-RETURN(ferry_pool_take_aligned, w->pool, 5000, 4096, NULL, &w->made_block)
-RETURN(ferry_pool_give, &w->block, NULL)
-DO(ferry_pool_statistics, ferry_pool_stats stats; return ferry_pool_statistics(w->pool, &stats);)
+RETURN(ferry_pool_allocate, w->pool, 5000, NULL, &w->made_block)
+RETURN(ferry_pool_allocate_aligned, w->pool, 5000, 4096, NULL, &w->made_block)
+RETURN(ferry_block_free, &w->block, NULL)
+DO(ferry_pool_get_class_stats, ferry_pool_class_stats stats; return ferry_pool_get_class_stats(w->pool, 0, &stats);)
+DO(ferry_pool_get_stats, ferry_pool_stats stats; return ferry_pool_get_stats(w->pool, &stats);)
 RETURN(ferry_pool_trim, w->pool, 0)
 RETURN(ferry_pool_trim_older, w->pool, 0)
 RETURN(ferry_pool_compact, w->pool, NULL)
 RETURN(ferry_pool_on_shortage, w->pool, NULL, NULL)
-RETURN(ferry_pool_walk, w->pool, visit_block, NULL)
+RETURN(ferry_pool_for_each_block, w->pool, visit_block, NULL)
 RETURN(ferry_block_label, w->block, "label")
 
 /* -- what ends something -- */
 
 DO(ferry_buffer_destroy, ferry_buffer_destroy(w->target == &w->same ? &w->same : &w->wrap);
    return (w->target == &w->same ? w->same : w->wrap) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
-DO(ferry_batch_clear, ferry_batch_clear(w->batch); return ferry_batch_count(w->batch) > 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
-END(ferry_batch_destroy, w->batch)
 END(ferry_event_destroy, w->event)
 END(ferry_stream_destroy, w->own_stream)
 END(ferry_kernel_destroy, w->kernel)
@@ -324,45 +321,41 @@ static const struct entry entries[] = {
     E(ASKS, ferry_status_name), E(ASKS, ferry_last_error), E(ASKS, ferry_error_index), E(ASKS, ferry_version), E(ASKS, ferry_state_name),
     E(ASKS, ferry_element_identity), E(ASKS, ferry_element_equal), E(ASKS, ferry_size_element), E(ASKS, ferry_context_place_count),
     E(ASKS, ferry_context_stream), E(ASKS, ferry_buffer_count), E(ASKS, ferry_buffer_bytes), E(ASKS, ferry_buffer_element),
-    E(ASKS, ferry_buffer_context), E(ASKS, ferry_buffer_state), E(ASKS, ferry_buffer_is_current), E(ASKS, ferry_buffer_is_pinned),
+    E(ASKS, ferry_buffer_context), E(ASKS, ferry_buffer_state), E(ASKS, ferry_buffer_is_current), E(ASKS, ferry_buffer_is_page_locked),
     E(ASKS, ferry_buffer_argument), E(ASKS, ferry_argument_with), E(ASKS, ferry_element_value), E(ASKS, ferry_size_value),
-    E(ASKS, ferry_struct_value), E(ASKS, ferry_grid_for), E(ASKS, ferry_batch_count), E(ASKS, ferry_block_pointer), E(ASKS, ferry_block_bytes),
+    E(ASKS, ferry_struct_value), E(ASKS, ferry_grid_for), E(ASKS, ferry_block_pointer), E(ASKS, ferry_block_bytes),
     E(ASKS, ferry_stream_native), E(ASKS, ferry_stream_place), E(ASKS, ferry_conversion_failed), E(ASKS, ferry_call_array),
-    E(ASKS, ferry_call_value), E(ASKS, ferry_call_size), E(ASKS, ferry_call_grid), E(ASKS, ferry_call_fail), E(ASKS, ferry_context_place_info),
-    E(ASKS, ferry_context_transfer_stats), E(ASKS, ferry_buffer_info_get), E(ASKS, ferry_buffer_describe), E(ASKS, ferry_event_progress),
+    E(ASKS, ferry_call_value), E(ASKS, ferry_call_size), E(ASKS, ferry_call_grid), E(ASKS, ferry_call_fail), E(ASKS, ferry_context_get_place_info),
+    E(ASKS, ferry_context_get_transfer_stats), E(ASKS, ferry_buffer_get_info), E(ASKS, ferry_buffer_describe), E(ASKS, ferry_event_progress),
     E(ASKS, ferry_event_cancel), E(ASKS, ferry_kernel_cache_path), E(ASKS, ferry_conversion_run), E(ASKS, ferry_buffer_retain),
 
     E(HITS, ferry_buffer_open_host), E(HITS, ferry_buffer_open_device), E(HITS, ferry_scope_close), E(HITS, ferry_scope_close_all),
-    E(HITS, ferry_pool_take), E(HITS, ferry_pool_take_aligned), E(HITS, ferry_pool_give),
+    E(HITS, ferry_pool_allocate), E(HITS, ferry_pool_allocate_aligned), E(HITS, ferry_block_free),
 
-    E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_memory_info), E(WORKS, ferry_context_describe),
-    E(WORKS, ferry_context_walk), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
+    E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_get_memory_info), E(WORKS, ferry_context_describe),
+    E(WORKS, ferry_context_reset_stats), E(WORKS, ferry_context_for_each_buffer), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
     E(WORKS, ferry_context_unregister_host), E(WORKS, ferry_buffer_create), E(WORKS, ferry_buffer_create_from), E(WORKS, ferry_buffer_wrap_host),
-    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_view_of), E(WORKS, ferry_buffer_from_raw),
-    E(WORKS, ferry_buffer_wait_free), E(WORKS, ferry_buffer_unpin), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
+    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
+    E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
     E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
-    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_batch_create), E(WORKS, ferry_batch_copy_from),
-    E(WORKS, ferry_batch_copy_to), E(WORKS, ferry_batch_copy), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
-    E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_statistics), E(WORKS, ferry_pool_trim),
-    E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_walk),
-    E(WORKS, ferry_block_label), E(WORKS, ferry_stream_file), E(WORKS, ferry_buffer_reserve),
+    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
+    E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_get_stats), E(WORKS, ferry_pool_get_class_stats), E(WORKS, ferry_pool_trim),
+    E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_for_each_block),
+    E(WORKS, ferry_block_label), E(WORKS, ferry_file_pipeline), E(WORKS, ferry_buffer_reserve),
 
     E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
-    E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, ferry_buffer_copy_from_2d), E(WAITS, ferry_buffer_copy_to_2d),
-    E(WAITS, ferry_buffer_copy_2d), E(WAITS, ferry_buffer_copy_from_async), E(WAITS, ferry_buffer_copy_to_async), E(WAITS, ferry_buffer_copy_async),
-    E(WAITS, ferry_buffer_fill_async), E(WAITS, ferry_buffer_copy_from_2d_async), E(WAITS, ferry_buffer_copy_to_2d_async),
-    E(WAITS, ferry_buffer_copy_2d_async), E(WAITS, ferry_buffer_copy_from_with), E(WAITS, ferry_buffer_copy_to_with), E(WAITS, ferry_buffer_copy_with),
-    E(WAITS, ferry_buffer_fill_with), E(WAITS, ferry_buffer_copy_from_2d_with), E(WAITS, ferry_buffer_copy_to_2d_with),
-    E(WAITS, ferry_buffer_copy_2d_with), E(WAITS, ferry_buffer_copy_from_converted), E(WAITS, ferry_buffer_copy_to_converted),
-    E(WAITS, ferry_buffer_copy_from_converted_with), E(WAITS, ferry_buffer_copy_to_converted_with), E(WAITS, ferry_buffer_convert),
-    E(WAITS, ferry_buffer_convert_with), E(WAITS, ferry_buffer_sync_to), E(WAITS, ferry_buffer_sync_to_with), E(WAITS, ferry_buffer_mark_dirty),
-    E(WAITS, ferry_buffer_invalidate), E(WAITS, ferry_buffer_discard), E(WAITS, ferry_buffer_evict), E(WAITS, ferry_buffer_wait_idle),
-    E(WAITS, ferry_buffer_pin), E(WAITS, ferry_buffer_prefetch), E(WAITS, ferry_buffer_prefetch_range), E(WAITS, ferry_buffer_advise),
-    E(WAITS, ferry_buffer_advise_range), E(WAITS, ferry_buffer_load), E(WAITS, ferry_buffer_store), E(WAITS, ferry_scope_open_all),
-    E(WAITS, ferry_stream_wait_event), E(WAITS, ferry_event_synchronize), E(WAITS, ferry_batch_submit), E(WAITS, ferry_batch_submit_with),
-    E(WAITS, ferry_batch_submit_async), E(WAITS, ferry_kernel_launch),
+    E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, copy_from_async), E(WAITS, copy_to_async), E(WAITS, copy_async),
+    E(WAITS, fill_async), E(WAITS, copy_from_watched), E(WAITS, copy_to_watched), E(WAITS, copy_watched), E(WAITS, fill_watched),
+    E(WAITS, ferry_copy), E(WAITS, rows_to), E(WAITS, rows), E(WAITS, rows_from_async), E(WAITS, rows_to_async), E(WAITS, rows_async),
+    E(WAITS, rows_from_watched), E(WAITS, rows_to_watched), E(WAITS, rows_watched), E(WAITS, from_converted), E(WAITS, to_converted),
+    E(WAITS, from_converted_watched), E(WAITS, to_converted_watched), E(WAITS, convert), E(WAITS, convert_watched),
+    E(WAITS, ferry_copy_converting), E(WAITS, ferry_buffer_sync_to), E(WAITS, sync_to_watched), E(WAITS, sync_to_async),
+    E(WAITS, ferry_buffer_mark_dirty), E(WAITS, ferry_buffer_invalidate), E(WAITS, ferry_buffer_discard), E(WAITS, ferry_buffer_evict),
+    E(WAITS, ferry_buffer_wait_idle), E(WAITS, ferry_buffer_hold), E(WAITS, ferry_buffer_prefetch), E(WAITS, ferry_buffer_advise),
+    E(WAITS, ferry_buffer_load), E(WAITS, ferry_buffer_store), E(WAITS, ferry_scope_open_all), E(WAITS, ferry_stream_wait_event),
+    E(WAITS, ferry_event_synchronize), E(WAITS, list), E(WAITS, list_watched), E(WAITS, list_async), E(WAITS, ferry_kernel_launch),
 
-    E(ENDS, ferry_buffer_destroy), E(ENDS, ferry_batch_clear), E(ENDS, ferry_batch_destroy), E(ENDS, ferry_event_destroy),
+    E(ENDS, ferry_buffer_destroy), E(ENDS, ferry_event_destroy),
     E(ENDS_FREELY, ferry_stream_destroy), E(ENDS_FREELY, ferry_kernel_destroy), E(NEVER, ferry_pool_destroy), E(NEVER, ferry_context_destroy),
 };
 
@@ -414,7 +407,7 @@ make_filled(struct world *w, const ferry_element *element, const char *name)
 {
     ferry_buffer *buffer;
     OK(ferry_buffer_create(w->context, element, COUNT, &(ferry_buffer_options){.name = name}, &buffer));
-    OK(ferry_buffer_copy_from(buffer, element, 0, memory, COUNT));
+    OK(ferry_buffer_copy_from(buffer, element, 0, memory, COUNT, NULL));
     return buffer;
 }
 
@@ -425,33 +418,33 @@ open_handles(struct world *w)
     static int wrapped[COUNT];
     const ferry_pool_backend own = {.alloc = own_alloc, .free = own_free, .user = w}, simple = {.alloc = simple_alloc, .free = simple_free};
     const ferry_parameter parameter = {INT, FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "nothing", .host_body = do_nothing, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "nothing", .host_function = do_nothing, .parameters = &parameter, .parameter_count = 1};
     w->same = make_filled(w, INT, "same");
     w->other = make_filled(w, INT, "other");
     w->spare = make_filled(w, FLOAT, "spare");
     OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, NULL, &w->wrap));
-    OK(ferry_buffer_pin(w->spare, 0, &pointer));
+    OK(ferry_buffer_hold(w->spare, 0, &pointer));
     OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, w->stream, 0, 10, &w->device_scope, &pointer));
     OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
-    OK(ferry_stream_record(w->stream, &w->event));
-    OK(ferry_buffer_copy_to_async(w->other, INT, 0, more, 10, NULL, &w->job));
+    OK(ferry_stream_record(w->stream, 0, &w->event));
+    OK(ferry_buffer_copy_to(w->other, INT, 0, more, 10, ASYNC(NULL, &w->job)));
     OK(ferry_event_synchronize(w->job));
     OK(ferry_kernel_create(w->context, &source, &w->kernel));
-    OK(ferry_batch_create(w->context, &w->batch));
-    OK(ferry_batch_copy_to(w->batch, w->spare, FLOAT, 0, more, 10));
+    OK(copy_list_create(&w->batch));
+    OK(copy_list_to(w->batch, w->spare, FLOAT, 0, more, 10));
     OK(ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &w->pool));
     OK(ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &own, NULL, &w->own_pool));
     OK(ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &simple, NULL, &w->spare_pool));
-    OK(ferry_pool_take(w->pool, 1000, NULL, &w->block));
+    OK(ferry_pool_allocate(w->pool, 1000, NULL, &w->block));
 }
 
 static void
 world_open(struct world *w)
 {
     *w = (struct world){.place = 1};
-    const ferry_context_options options = {.log = note_log, .log_user = w, .trace = note_trace, .trace_user = w, .staging_chunk_bytes = 4096,
-                                           .emulated_memory_bytes = (size_t)64 << 20};
+    const ferry_context_options options = {.log = note_log, .log_user = w, .trace = note_trace, .trace_user = w,
+                                           .tuning = "staging.chunk=4K emulated.memory=64M"};
     OK(ferry_context_create(&options, &w->context));
     w->stream = ferry_context_stream(w->context, 1);
     open_handles(w);
@@ -471,8 +464,7 @@ end_handles(struct world *w)
         if (ferry_event_query(w->made_event, &done) != FERRY_OK)
             break;
     ferry_event_destroy(&w->made_event);
-    ferry_batch_destroy(&w->batch);
-    ferry_batch_destroy(&w->made_batch);
+    copy_list_destroy(&w->batch);
     ferry_buffer_destroy(&w->made);
     ferry_buffer_destroy(&w->same);
     ferry_buffer_destroy(&w->other);
@@ -492,8 +484,8 @@ world_close(struct world *w)
     if (w->registered)
         OK(ferry_context_unregister_host(w->context, outside));
     if (w->context) {
-        OK(ferry_pool_give(&w->block, NULL));
-        OK(ferry_pool_give(&w->made_block, NULL));
+        OK(ferry_block_free(&w->block, NULL));
+        OK(ferry_block_free(&w->made_block, NULL));
         ferry_pool_destroy(&w->made_pool);
         ferry_pool_destroy(&w->own_pool);
         ferry_pool_destroy(&w->spare_pool);
@@ -516,7 +508,7 @@ run_log(struct world *w)
 static bool
 run_trace(struct world *w)
 {
-    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT));
+    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL));
     return true;
 }
 
@@ -531,7 +523,7 @@ ask_copy(size_t done, size_t total, void *user)
 static bool
 run_copy(struct world *w)
 {
-    OK(ferry_buffer_copy_from_with(w->same, INT, 0, memory, COUNT, &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
+    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
     return true;
 }
 
@@ -550,8 +542,8 @@ run_store(struct world *w)
     ferry_scope scope;
     OK(ferry_buffer_open_device(w->same, INT, FERRY_UPDATE, w->stream, 0, COUNT, &scope, &pointer));
     OK(ferry_scope_close(&scope));
-    const ferry_transfer_options transfer = {.chunk_bytes = 1024, .keep_going = ask_store, .user = w};
-    OK(ferry_buffer_store(w->same, INT, 0, COUNT, path_of("stored"), 0, &(ferry_file_options){.transfer = &transfer}));
+    const ferry_copy_options options = {.chunk_bytes = 1024, .keep_going = ask_store, .user = w};
+    OK(ferry_buffer_store(w->same, INT, 0, COUNT, path_of("stored"), 0, &options));
     return true;
 }
 
@@ -566,9 +558,9 @@ ask_batch(size_t done, size_t total, void *user)
 static bool
 run_batch(struct world *w)
 {
-    ferry_batch_clear(w->batch);
-    OK(ferry_batch_copy_from(w->batch, w->same, INT, 0, memory, COUNT));
-    OK(ferry_batch_submit_with(w->batch, &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
+    const ferry_copy_region halves[2] = {ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
+                                         ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+    OK(ferry_copy(halves, 2, &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
     return true;
 }
 
@@ -587,7 +579,7 @@ run_conversion(struct world *w)
 {
     static float floats[COUNT];
     const ferry_conversion conversion = {FLOAT, INT, convert};
-    OK(ferry_buffer_copy_from_converted(w->same, &conversion, 0, floats, COUNT, FERRY_CONVERT_SATURATE));
+    OK(copy_from_converted(w->same, &conversion, 0, floats, COUNT, FERRY_CONVERT_SATURATE, NULL));
     return true;
 }
 
@@ -595,7 +587,7 @@ static ferry_status
 host_body(const ferry_call *call, void *user)
 {
     (void)call;
-    call_once(user, "host_body");
+    call_once(user, "host_function");
     return FERRY_OK;
 }
 
@@ -604,10 +596,10 @@ run_host_body(struct world *w)
 {
     ferry_place_info info;
     const ferry_parameter parameter = {INT, FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "body", .host_body = host_body, .user = w, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "body", .host_function = host_body, .user = w, .parameters = &parameter, .parameter_count = 1};
     const ferry_argument argument = ferry_buffer_argument(w->same, INT, 0, COUNT);
-    OK(ferry_context_place_info(w->context, 1, &info));
-    if (!(info.capabilities & FERRY_CAN_RUN_HOST_BODY))
+    OK(ferry_context_get_place_info(w->context, 1, &info));
+    if (!(info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
         return false;
     ferry_kernel *kernel;
     OK(ferry_kernel_create(w->context, &source, &kernel));
@@ -663,8 +655,8 @@ static bool
 run_alloc(struct world *w)
 {
     ferry_block *block;
-    OK(ferry_pool_take(w->own_pool, POOL_BYTES, NULL, &block));
-    OK(ferry_pool_give(&block, NULL));
+    OK(ferry_pool_allocate(w->own_pool, POOL_BYTES, NULL, &block));
+    OK(ferry_block_free(&block, NULL));
     return true;
 }
 
@@ -710,7 +702,7 @@ static bool
 run_short_copy(struct world *w)
 {
     run_short(w);
-    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
     assert_null(strstr(ferry_last_error(), "the callback")); /* the message is this call's, not one of the call inside */
     return true;
@@ -720,9 +712,9 @@ static bool
 run_short_batch(struct world *w)
 {
     run_short(w);
-    ferry_batch_clear(w->batch);
-    OK(ferry_batch_copy_from(w->batch, w->same, INT, 0, memory, COUNT));
-    assert_int_equal(ferry_batch_submit(w->batch), FERRY_ERROR_OUT_OF_MEMORY);
+    const ferry_copy_region halves[2] = {ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
+                                         ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+    assert_int_equal(ferry_copy(halves, 2, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     return true;
 }
 
@@ -737,7 +729,7 @@ see_buffer(const ferry_buffer_info *info, void *user)
 static bool
 run_context_walk(struct world *w)
 {
-    OK(ferry_context_walk(w->context, see_buffer, w));
+    OK(ferry_context_for_each_buffer(w->context, see_buffer, w));
     return true;
 }
 
@@ -752,7 +744,7 @@ see_block(const ferry_block_info *block, void *user)
 static bool
 run_pool_walk(struct world *w)
 {
-    OK(ferry_pool_walk(w->pool, see_block, w));
+    OK(ferry_pool_for_each_block(w->pool, see_block, w));
     return true;
 }
 
@@ -783,7 +775,7 @@ ask_file(size_t done, size_t total, void *user)
 static bool
 run_stream_file(struct world *w)
 {
-    OK(ferry_stream_file(w->context, &(ferry_stream_file_options){.input = path_of("in"), .output = path_of("out"), .element = INT, .work = work,
+    OK(ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){.input = path_of("in"), .output = path_of("out"), .element = INT, .work = work,
                                                                   .keep_going = ask_file, .user = w, .stream = w->own_stream,
                                                                   .chunk_bytes = BYTES / 8}));
     return true;
@@ -796,7 +788,7 @@ static const struct callback callbacks[] = {
     {"keep_going of a store", "keep_going", ONLY_ASKS, run_store},
     {"keep_going of a batch", "keep_going", ONLY_ASKS, run_batch},
     {"conversion", "of the conversion", ONLY_ASKS, run_conversion},
-    {"host_body", "host_body", ONLY_ASKS, run_host_body},
+    {"host_function", "host_function", ONLY_ASKS, run_host_body},
     {"alloc", "alloc of a pool's backend", ONLY_ASKS, run_alloc},
     {"free", "free of a pool's backend", ONLY_ASKS, run_free},
     {"on_release", "on_release", NO_WAIT, run_on_release},
@@ -821,12 +813,10 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* The buffer that the call outside uses cannot end inside it, nor its batch; nor can the chunk that is lent to `work`. */
+/* The buffer that the call outside uses cannot end inside it; nor can the chunk that is lent to `work`. */
 static bool
 is_in_use(const struct world *w)
 {
-    if (strncmp(w->entry->name, "ferry_batch_", 12) == 0)
-        return strcmp(w->callback->name, "on_shortage of a batch") == 0;
     return w->target == &w->same && strcmp(w->entry->name, "ferry_buffer_destroy") == 0 &&
            (strstr(w->callback->name, "on_shortage") || strcmp(w->callback->name, "work") == 0);
 }
@@ -875,7 +865,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
         fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other", callback->name, ferry_status_name(w.status), w.message);
     /* The call outside, and the library after it, are whole. */
     if (w.context && w.other)
-        OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT));
+        OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
     world_close(&w);
     if (w.error[0])
         fail_msg("%s inside %s leaves this: %s", entry->name, callback->name, w.error);
@@ -929,7 +919,7 @@ static void
 test_every_public_function_is_tried(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"batch", "buffer", "context", "conversion", "element", "ferry", "file", "kernel", "number", "pool",
+    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "ferry", "file", "kernel", "number", "pool",
                                           "scope", "status", "stream"};
     for (size_t i = 0; i < LENGTH(headers); i++)
         expect_all_tried(headers[i]);

@@ -157,7 +157,7 @@ test_per_thread_scope_closed_elsewhere(void **state)
     ferry_stream *kept = wrap_stream(f, per_thread), *other = make_stream(f, 1);
     struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
     in_thread(open_and_fill_in_thread, &hop);
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(hop.x, FERRY_READ, 0));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(hop.x, FERRY_READ, 0));
     /* Another thread's stream is no stream of ours: the scopes conflict. */
     ferry_scope scope;
     void *memory;
@@ -182,7 +182,7 @@ test_close_on_the_per_thread_stream(void **state)
         ferry_event *event;
         int *memory = open_on(x, other, FERRY_OVERWRITE, 0, COUNT, &scope);
         queue_fill(f, other, memory, -1, COUNT);
-        OK(ferry_stream_record(other, &event));
+        OK(ferry_stream_record(other, 0, &event));
         OK(ferry_stream_wait_event(mine, event));
         ferry_event_destroy(&event);
         queue_fill(f, mine, memory, i, COUNT);
@@ -240,7 +240,7 @@ check_capture(fixture *f, int mode)
     void *memory;
     fill_on(f, here, a, 0, COUNT, 3);
     fill_on(f, busy, b, 0, COUNT, 4);
-    OK(ferry_stream_record(b, &before));
+    OK(ferry_stream_record(b, 0, &before));
     OK(ferry_stream_flush(a));
 
     begin(a, mode);
@@ -250,7 +250,7 @@ check_capture(fixture *f, int mode)
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(busy, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(a));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, &event));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_wait_event(a, before));
     /* Another stream's life goes on, with all that Ferry calls for it. */
     copy_on(f, b, busy, 0, away, 0, COUNT);
@@ -282,8 +282,8 @@ test_graphs_use_pinned_copies(void **state)
     ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
     ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
     void *memory;
-    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1));
-    OK(ferry_buffer_pin(x, 1, &memory));
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+    OK(ferry_buffer_hold(x, 1, &memory));
     OK(ferry_stream_flush(a));
     begin(a, THREAD_LOCAL);
     queue_fill(f, a, memory, 9, COUNT);
@@ -298,7 +298,7 @@ test_graphs_use_pinned_copies(void **state)
         /* The next launch must come after that read. */
         OK(ferry_buffer_wait_idle(x, 1));
     }
-    OK(ferry_buffer_unpin(x, 1));
+    OK(ferry_buffer_release(x, 1));
     DESTROY_BUFFERS(&x, &y);
     DESTROY_STREAMS(&a, &b);
 }

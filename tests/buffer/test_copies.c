@@ -15,11 +15,11 @@ test_ranged_copies_move_exactly_the_range(void **state)
         for (int i = 0; i < COUNT; i++)
             values[i] = -i;
         ferry_transfer_stats before = moved(f);
-        OK(ferry_buffer_copy_from(b, INT, 100, values, 50));
+        OK(ferry_buffer_copy_from(b, INT, 100, values, 50, NULL));
         expect_moved(f, &before, place ? 200 : 0, 0);
         memset(got, 0x77, sizeof(got));
         before = moved(f);
-        OK(ferry_buffer_copy_to(b, INT, 99, got + 1, 52));
+        OK(ferry_buffer_copy_to(b, INT, 99, got + 1, 52, NULL));
         expect_moved(f, &before, 0, place ? 208 : 0);
         assert_int_equal(got[0], 0x77777777);
         assert_int_equal(got[1], 99);
@@ -38,7 +38,7 @@ test_copies_on_one_device_stay_there(void **state)
     ferry_buffer *a = make_ints(f, COUNT), *b = make_counting(f, COUNT, 0);
     write_counting(f, a, 1, 0, FERRY_REST, 5);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy(b, INT, 10, a, 20, 500));
+    OK(ferry_buffer_copy(b, INT, 10, a, 20, 500, NULL));
     ferry_transfer_stats after = moved(f);
     expect_moved(f, &before, 0, 0);
     if (!f->coherent) {
@@ -62,7 +62,7 @@ test_copies_between_devices_arrive(void **state)
             ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
             write_counting(f, a, from, 0, FERRY_REST, 5);
             write_counting(f, b, to, 0, FERRY_REST, 9);
-            OK(ferry_buffer_copy(b, INT, 0, a, 0, COUNT / 2));
+            OK(ferry_buffer_copy(b, INT, 0, a, 0, COUNT / 2, NULL));
             expect_counting(f, b, to, 0, COUNT / 2, 5);
             expect_counting(f, b, to, COUNT / 2, FERRY_REST, 9);
             expect_counting(f, a, to, 0, FERRY_REST, 5);
@@ -90,9 +90,9 @@ test_overlapping_copies_behave_as_memmove(void **state)
             OK(ferry_buffer_view(b, INT, cases[c].from, cases[c].count, &view));
             memmove(expected + cases[c].to, expected + cases[c].from, cases[c].count * sizeof(int32_t));
             ferry_transfer_stats before = moved(f);
-            OK(ferry_buffer_copy(b, INT, cases[c].to, view, 0, FERRY_REST));
+            OK(ferry_buffer_copy(b, INT, cases[c].to, view, 0, FERRY_REST, NULL));
             expect_moved(f, &before, 0, 0);
-            OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+            OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
             assert_memory_equal(got, expected, sizeof(got));
             ferry_buffer_destroy(&view);
             ferry_buffer_destroy(&b);
@@ -107,7 +107,7 @@ test_overlapping_copies_dirty_only_their_target(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0), *rest;
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
-    OK(ferry_buffer_copy(b, INT, 100, b, 90, 20));
+    OK(ferry_buffer_copy(b, INT, 100, b, 90, 20, NULL));
     OK(ferry_buffer_view(b, INT, 90, 10, &rest));
     STATE(rest, SYNCHRONIZED);
     ferry_transfer_stats before = moved(f);
@@ -127,7 +127,7 @@ test_copy_from_fetches_nothing(void **state)
     add_to(f, b, 1, 0, FERRY_REST, 1);
     STATE(b, DEVICE_DIRTY);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy_from(b, INT, 0, values, 10));
+    OK(ferry_buffer_copy_from(b, INT, 0, values, 10, NULL));
     expect_moved(f, &before, 40, 0);
     STATE(b, DEVICE_DIRTY);
     expect_counting(f, b, 0, 10, FERRY_REST, 1);
@@ -144,7 +144,7 @@ test_copy_to_changes_no_state(void **state)
     int32_t got[COUNT];
     write_counting(f, b, 1, 0, 500, 3);
     snapshot before = take_snapshot(b);
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
     expect_unchanged(b, &before);
     STATE(b, DEVICE_ONLY);
     assert_int_equal(got[499], 502);
@@ -177,9 +177,9 @@ test_round_trips_are_exact(void **state)
             OK(ferry_buffer_create_from(f->context, elements[e], source, counts[c], NULL, &a));
             touch(f, a, f->places, FERRY_UPDATE, 0, FERRY_REST);
             OK(ferry_buffer_create(f->context, elements[e], counts[c], NULL, &b));
-            OK(ferry_buffer_copy(b, elements[e], 0, a, 0, FERRY_REST));
+            OK(ferry_buffer_copy(b, elements[e], 0, a, 0, FERRY_REST, NULL));
             memset(got, 0, bytes);
-            OK(ferry_buffer_copy_to(b, elements[e], 0, got, counts[c]));
+            OK(ferry_buffer_copy_to(b, elements[e], 0, got, counts[c], NULL));
             assert_memory_equal(got, source, bytes);
             memset(got, 0, bytes);
             ferry_scope scope;
@@ -221,11 +221,11 @@ check_progress(fixture *f)
         ferry_buffer *b = make_ints(f, LONG);
         touch(f, b, place, FERRY_UPDATE, 0, FERRY_REST);
         struct progress whole = {.stop_after = SIZE_MAX}, half = {.stop_after = 3};
-        ferry_transfer_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &half};
-        FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from_with(b, INT, 0, values, LONG, &options));
+        ferry_copy_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &half};
+        FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, LONG, &options));
         int32_t *got = malloc(LONG * sizeof(int32_t));
         assert_non_null(got);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, LONG));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, LONG, NULL));
         size_t arrived = 0;
         while (arrived < LONG && got[arrived] == (int32_t)arrived + 1)
             arrived++;
@@ -234,12 +234,12 @@ check_progress(fixture *f)
             assert_int_equal(got[i], 0);
         assert_int_equal(arrived * sizeof(int32_t), half.last);
         options.user = &whole;
-        OK(ferry_buffer_copy_from_with(b, INT, 0, values, LONG, &options));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, LONG, &options));
         assert_int_equal(whole.last, LONG * sizeof(int32_t));
         assert_true(whole.calls >= 8);
         struct progress down = {.stop_after = SIZE_MAX};
         options.user = &down;
-        OK(ferry_buffer_copy_to_with(b, INT, 0, got, LONG, &options));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, LONG, &options));
         assert_int_equal(down.last, LONG * sizeof(int32_t));
         assert_memory_equal(got, values, LONG * sizeof(int32_t));
         expect_counting(f, b, 0, 0, FERRY_REST, 1);
@@ -259,8 +259,8 @@ test_overlapping_copies_tell_their_progress(void **state)
         ferry_buffer *b = make_ints(f, LONG);
         write_counting(f, b, place, 0, FERRY_REST, 5);
         struct progress whole = {.stop_after = SIZE_MAX};
-        const ferry_transfer_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &whole};
-        OK(ferry_buffer_copy_with(b, INT, BY, b, 0, LONG - BY, &options));
+        const ferry_copy_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &whole};
+        OK(ferry_buffer_copy(b, INT, BY, b, 0, LONG - BY, &options));
         assert_int_equal(whole.last, (LONG - BY) * sizeof(int32_t));
         assert_true(whole.calls >= (place > 0 && !f->coherent ? 4 : 1));
         expect_counting(f, b, 0, BY, FERRY_REST, 5 - BY);
@@ -275,10 +275,10 @@ test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
     fixture *f = *state;
     check_progress(f);
     fixture_close(f);
-    fixture_open(f, &(ferry_context_options){.staging_threads = 4, .staging_chunk_bytes = 1 << 15, .staging_chunk_count = 8});
+    fixture_open(f, &(ferry_context_options){.tuning = "staging.threads=4 staging.chunk=32K staging.chunks=8"});
     check_progress(f);
     if (!f->coherent)
-        assert_true(moved(f).staging_chunks > 64);
+        assert_true(staging_of(f).staging_chunks > 64);
 }
 
 int

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 
 #define GIB ((size_t)1 << 30)
 
@@ -14,7 +15,7 @@ test_a_new_buffer_takes_no_memory(void **state)
     fixture *f = *state;
     ferry_memory_info before[16], after;
     for (int place = 0; place <= f->places; place++)
-        OK(ferry_context_memory_info(f->context, place, &before[place]));
+        OK(ferry_context_get_memory_info(f->context, place, &before[place]));
     ferry_buffer *b = make_ints(f, 1000);
     assert_int_equal(ferry_buffer_count(b), 1000);
     assert_int_equal(ferry_buffer_bytes(b), 4000);
@@ -22,7 +23,7 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
     assert_int_equal(take_snapshot(b).info.places_current, 0);
     for (int place = 0; place <= f->places; place++) {
-        OK(ferry_context_memory_info(f->context, place, &after));
+        OK(ferry_context_get_memory_info(f->context, place, &after));
         assert_int_equal(after.live, before[place].live);
     }
     assert_true(ferry_element_equal(ferry_buffer_element(b), INT));
@@ -67,7 +68,7 @@ test_counts_are_checked_against_sizes(void **state)
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, &huge, 1, NULL, &out));
     assert_non_null(strstr(ferry_last_error(), "4 GiB"));
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_view_of(b, &huge, 0, 0, &out));
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_reinterpret(b, &huge, 0, 0, &out));
     assert_non_null(strstr(ferry_last_error(), "4 GiB"));
     assert_null(out);
     ferry_buffer_destroy(&b);
@@ -86,12 +87,12 @@ test_alignment_of_elements_is_kept(void **state)
     OK(ferry_buffer_create(f->context, &wide, 3, NULL, &b));
     for (int place = 0; place <= f->places; place++) {
         void *pointer;
-        OK(ferry_buffer_pin(b, place, &pointer));
+        OK(ferry_buffer_hold(b, place, &pointer));
         assert_int_equal((uintptr_t)pointer % 2048, 0);
-        OK(ferry_buffer_unpin(b, place));
+        OK(ferry_buffer_release(b, place));
     }
     /* Others promise less. */
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(small, &wide, 0, 1, &view));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);
     ferry_buffer_destroy(&small);
@@ -112,9 +113,9 @@ test_namesakes_are_told_apart(void **state)
     small.identity = ferry_element_identity(&small);
     large.identity = ferry_element_identity(&large);
     OK(ferry_buffer_create(f->context, &small, 4, &(ferry_buffer_options){.name = "cloud"}, &b));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, values, 1));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "buffer \"cloud\" holds mylib_particle, not mylib_particle of other content"));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, values, 1));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "holds mylib_particle, not int"));
     assert_null(strstr(ferry_last_error(), "content"));
     ferry_buffer_destroy(&b);
@@ -151,14 +152,14 @@ test_three_gibibytes_work(void **state)
     mallopt(M_PERTURB, 0); /* which would touch all of it */
     OK(ferry_buffer_create(f->context, BYTE, count, NULL, &b));
     assert_int_equal(ferry_buffer_bytes(b), count);
-    OK(ferry_buffer_view_of(b, INT, count - 4096, FERRY_REST, &view));
+    OK(ferry_buffer_reinterpret(b, INT, count - 4096, FERRY_REST, &view));
     assert_int_equal(ferry_buffer_count(view), 1024);
     write_counting(f, view, 0, 0, FERRY_REST, 5);
-    OK(ferry_buffer_copy_to(b, BYTE, count - 4, &value, 4));
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4, &value, 4, NULL));
     assert_int_equal(value, 1023 + 5);
-    OK(ferry_buffer_copy_to(b, BYTE, count - 4100, &value, 4));
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4100, &value, 4, NULL));
     assert_int_equal(value, 0);
-    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to(b, BYTE, count - 3, &value, 4));
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to(b, BYTE, count - 3, &value, 4, NULL));
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
@@ -192,11 +193,11 @@ test_zero_lengths_do_nothing(void **state)
         void *memory = &scope;
         ferry_transfer_stats before = moved(f);
         OK(ferry_buffer_create_from(f->context, INT, NULL, 0, NULL, &from));
-        OK(ferry_buffer_copy_from(b, INT, count, NULL, 0));
-        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0));
-        OK(ferry_buffer_copy(b, INT, count, other, 0, FERRY_REST));
-        OK(ferry_buffer_copy(other, INT, 0, b, count, 0));
-        OK(ferry_buffer_fill(b, INT, count, 0, NULL));
+        OK(ferry_buffer_copy_from(b, INT, count, NULL, 0, NULL));
+        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0, NULL));
+        OK(ferry_buffer_copy(b, INT, count, other, 0, FERRY_REST, NULL));
+        OK(ferry_buffer_copy(other, INT, 0, b, count, 0, NULL));
+        OK(ferry_buffer_fill(b, INT, count, 0, NULL, NULL));
         OK(ferry_buffer_view(b, INT, count, 0, &view));
         for (ferry_access access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
             OK(ferry_buffer_open_host(view, INT, access, 0, FERRY_REST, &scope, &memory));
@@ -205,16 +206,16 @@ test_zero_lengths_do_nothing(void **state)
             OK(ferry_buffer_open_device(b, INT, access, f->stream, count, 0, &scope, &memory));
             OK(ferry_scope_abandon(&scope));
         }
-        OK(ferry_buffer_copy_from_async(b, INT, count, NULL, 0, NULL, NULL));
-        OK(ferry_buffer_copy_to_async(b, INT, count, NULL, 0, NULL, &event));
+        QUEUE(ferry_buffer_copy_from(b, INT, count, NULL, 0, ASYNC(NULL, &forgotten)));
+        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0, ASYNC(NULL, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        OK(ferry_buffer_sync_to(b, count, 0, 1));
+        OK(ferry_buffer_sync_to(b, count, 0, 1, NULL));
         OK(ferry_buffer_mark_dirty(b, count, 0, 0, NULL));
         OK(ferry_buffer_invalidate(b, count, 0, 0));
         OK(ferry_buffer_discard(b, count, FERRY_REST));
-        OK(ferry_buffer_prefetch(view, 1, f->stream));
-        OK(ferry_buffer_wait_free(view, FERRY_UPDATE, 0));
+        OK(ferry_buffer_prefetch(view, 0, FERRY_REST, 1, f->stream));
+        OK(ferry_buffer_wait_available(view, FERRY_UPDATE, 0));
         STATE(b, UNINITIALIZED);
         assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
         expect_moved(f, &before, 0, 0);
@@ -383,9 +384,9 @@ test_resize_is_refused_where_somebody_relies_on_it(void **state)
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(view, 20));
     ferry_buffer_destroy(&view);
-    OK(ferry_buffer_pin(b, 1, &pinned));
+    OK(ferry_buffer_hold(b, 1, &pinned));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20));
-    OK(ferry_buffer_unpin(b, 1));
+    OK(ferry_buffer_release(b, 1));
     OK(ferry_buffer_resize(b, 20));
     OK(ferry_buffer_wrap_host(f->context, INT, memory, 4, NULL, &wrap));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(wrap, 2));

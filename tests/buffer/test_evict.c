@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "tests/support/fault.h"
+#include "tests/support/copies.h"
 
 /* Eight buffers, which with a red zone behind whole pages have blocks of 256 KiB, fill what the device may have; a working set is four times that. */
 enum { BLOCK = 256 << 10, BYTES = BLOCK - 4096, COUNT = BYTES / 4, FIT = 8, SET = 4 * FIT, LIMIT = FIT * BLOCK };
@@ -28,7 +29,7 @@ evictions(fixture *f, int place)
     ferry_pool *pool;
     OK(ferry_context_pool(f->context, place, FERRY_MEMORY_DEFAULT, &pool));
     ferry_pool_stats stats;
-    OK(ferry_pool_statistics(pool, &stats));
+    OK(ferry_pool_get_stats(pool, &stats));
     return stats.evictions;
 }
 
@@ -59,7 +60,7 @@ static bool
 is_at(ferry_buffer *buffer, int place)
 {
     ferry_buffer_info info;
-    OK(ferry_buffer_info_get(buffer, &info));
+    OK(ferry_buffer_get_info(buffer, &info));
     return info.places_with_copy >> place & 1;
 }
 
@@ -284,16 +285,18 @@ test_blocks_make_copies_go(void **state)
     for (int i = 0; i < FIT; i++)
         add_to(f, set[i], 1, 0, COUNT, i % 2);
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_take(pool, LIMIT, f->stream, &block));
+    OK(ferry_pool_allocate(pool, LIMIT, f->stream, &block));
     for (int i = 0; i < FIT; i++) {
         STATE(set[i], HOST_ONLY);
         expect_counting(f, set[i], 0, 0, COUNT, i + i % 2);
     }
     ferry_pool_stats stats;
-    OK(ferry_pool_statistics(pool, &stats));
+    OK(ferry_pool_get_stats(pool, &stats));
     assert_int_equal(stats.evictions, FIT);
-    assert_int_equal(stats.saved_by_eviction, 1);
-    OK(ferry_pool_give(&block, f->stream));
+    struct ferryi_pool_details details;
+    ferryi_pool_get_details(pool, &details);
+    assert_int_equal(details.saved_by_eviction, 1);
+    OK(ferry_block_free(&block, f->stream));
     destroy_set(set, FIT);
 }
 
@@ -313,7 +316,7 @@ test_scopes_and_pins_survive(void **state)
     open[0] = open_at(f, kept[0], 1, FERRY_READ, 0, 10, &scopes[0]);
     open[1] = open_at(f, kept[1], 1, FERRY_UPDATE, 100, 10, &scopes[1]);
     for (int i = 0; i < 2; i++) {
-        OK(ferry_buffer_pin(kept[2 + i], 1, &pinned[i]));
+        OK(ferry_buffer_hold(kept[2 + i], 1, &pinned[i]));
         touch(f, kept[2 + i], 1, i ? FERRY_UPDATE : FERRY_READ, 0, COUNT);
     }
     for (int i = 0; i < SET; i++)
@@ -325,10 +328,10 @@ test_scopes_and_pins_survive(void **state)
         pointer = open_at(f, kept[i], 1, FERRY_READ, i * 100, 10, &again);
         assert_ptr_equal(pointer, open[i]);
         OK(ferry_scope_close(&again));
-        OK(ferry_buffer_pin(kept[2 + i], 1, &pointer));
+        OK(ferry_buffer_hold(kept[2 + i], 1, &pointer));
         assert_ptr_equal(pointer, pinned[i]);
-        OK(ferry_buffer_unpin(kept[2 + i], 1));
-        OK(ferry_buffer_unpin(kept[2 + i], 1));
+        OK(ferry_buffer_release(kept[2 + i], 1));
+        OK(ferry_buffer_release(kept[2 + i], 1));
     }
     /* The hand passes everything within two rounds. */
     for (int i = 0; i < 2 * SET; i++)
@@ -387,10 +390,10 @@ test_kernels_that_fail_late(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "late", .host_body = fail_late, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "late", .host_function = fail_late, .parameters = &parameter, .parameter_count = 1};
     ferry_place_info info;
-    OK(ferry_context_place_info(f->context, 1, &info));
-    if (f->coherent || !(info.capabilities & FERRY_CAN_RUN_HOST_BODY))
+    OK(ferry_context_get_place_info(f->context, 1, &info));
+    if (f->coherent || !(info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
         skip();
     ferry_kernel *kernel;
     ferry_buffer *victims[FIT], *next;
@@ -404,7 +407,7 @@ test_kernels_that_fail_late(void **state)
     next = make_counting(f, COUNT, 9);
     expect_counting(f, next, 1, 0, COUNT, 9);
     for (int i = 0; i < FIT; i++)
-        FAILS(FERRY_ERROR_IO, ferry_buffer_copy_to(victims[i], INT, 0, values, 4));
+        FAILS(FERRY_ERROR_IO, ferry_buffer_copy_to(victims[i], INT, 0, values, 4, NULL));
     ferry_buffer_destroy(&next);
     destroy_set(victims, FIT);
     ferry_kernel_destroy(&kernel);
@@ -418,13 +421,13 @@ test_calls_under_way_are_given_a_moment(void **state)
     fixture f;
     ferry_buffer *set[FIT + 1];
     static int32_t values[COUNT];
-    fixture_open(&f, &(ferry_context_options){.device_bytes_limit = LIMIT, .emulated_latency_ns = 300000});
+    fixture_open(&f, &(ferry_context_options){.device_bytes_limit = LIMIT, .tuning = "emulated.latency=300us"});
     make_set(&f, set, FIT + 1, NULL);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < FIT; i++)
             touch(&f, set[i], 1, FERRY_READ, 0, COUNT);
         for (int i = 0; i < FIT; i++)
-            OK(ferry_buffer_copy_from_async(set[i], INT, 0, values, COUNT, f.stream, NULL));
+            QUEUE(ferry_buffer_copy_from(set[i], INT, 0, values, COUNT, ASYNC(f.stream, &forgotten)));
         touch(&f, set[FIT], 1, FERRY_READ, 0, COUNT);
     }
     for (int i = 0; i < FIT; i++)
@@ -458,7 +461,7 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         to[i] = make_ints(f, COUNT);
     atomic_store(&pauses, 0);
     for (int i = 0; i < CALLS; i++)
-        OK(ferry_buffer_copy_async(to[i], INT, 0, from[i], 0, COUNT, f->stream, &events[i]));
+        OK(ferry_buffer_copy(to[i], INT, 0, from[i], 0, COUNT, ASYNC(f->stream, &events[i])));
     for (int i = 0; i < CALLS; i++) {
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
@@ -659,12 +662,12 @@ test_nothing_to_evict(void **state)
     if (f->coherent)
         skip();
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_take(pool, LIMIT, f->stream, &block));
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_take(pool, BYTES, f->stream, &more));
+    OK(ferry_pool_allocate(pool, LIMIT, f->stream, &block));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_allocate(pool, BYTES, f->stream, &more));
     assert_null(more);
-    OK(ferry_pool_give(&block, f->stream));
-    OK(ferry_pool_take(pool, BYTES, f->stream, &more));
-    OK(ferry_pool_give(&more, f->stream));
+    OK(ferry_block_free(&block, f->stream));
+    OK(ferry_pool_allocate(pool, BYTES, f->stream, &more));
+    OK(ferry_block_free(&more, f->stream));
 }
 
 /* A write-back that finds no host memory is none; one that finds clean host copies makes them go. */
@@ -716,7 +719,7 @@ device_pool(fixture *f, ferry_pool **out)
 {
     ferry_pool_stats stats;
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, out));
-    OK(ferry_pool_statistics(*out, &stats));
+    OK(ferry_pool_get_stats(*out, &stats));
     return stats;
 }
 
@@ -765,7 +768,7 @@ test_compaction_moves_nothing_in_use(void **state)
     make_sparse(f, COUNT, left, FIT);
     for (int i = 0; i < FIT; i++)
         if (i % 2)
-            OK(ferry_buffer_pin(left[i], 1, &pointers[i]));
+            OK(ferry_buffer_hold(left[i], 1, &pointers[i]));
         else
             pointers[i] = open_at(f, left[i], 1, i % 4 ? FERRY_READ : FERRY_UPDATE, 0, COUNT, &scopes[i]);
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
@@ -773,11 +776,11 @@ test_compaction_moves_nothing_in_use(void **state)
     for (int i = 0; i < FIT; i++) {
         if (i % 2 == 0)
             OK(ferry_scope_close(&scopes[i]));
-        OK(ferry_buffer_pin(left[i], 1, &again));
+        OK(ferry_buffer_hold(left[i], 1, &again));
         assert_ptr_equal(again, pointers[i]);
-        OK(ferry_buffer_unpin(left[i], 1));
+        OK(ferry_buffer_release(left[i], 1));
         if (i % 2)
-            OK(ferry_buffer_unpin(left[i], 1));
+            OK(ferry_buffer_release(left[i], 1));
     }
     OK(ferry_pool_compact(pool, &done));
     assert_int_equal(done.freed_slabs, 2);
@@ -829,14 +832,14 @@ test_uses_of_moved_copies_wait(void **state)
         skip();
     make_sparse(f, COUNT, left, FIT);
     for (int i = 0; i < FIT; i += 3)
-        OK(ferry_buffer_pin(left[i], 1, &pointer));
+        OK(ferry_buffer_hold(left[i], 1, &pointer));
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
     assert_int_equal(done.freed_slabs, 0);
     assert_true(done.moved_bytes > 0);
     for (int i = 0; i < FIT; i++)
         expect_counting(f, left[i], 1, 0, COUNT, 3 * i);
     for (int i = 0; i < FIT; i += 3)
-        OK(ferry_buffer_unpin(left[i], 1));
+        OK(ferry_buffer_release(left[i], 1));
     destroy_set(left, FIT);
 }
 
@@ -959,7 +962,7 @@ add_at_random(void *argument)
         if (status == FERRY_OK)
             status = launch_add(&c->w, c->f.stream, c->set[at], 0, COUNT, 1);
         if (status == FERRY_OK && random_below(&m->seed, 8) == 0)
-            status = ferry_buffer_sync_to(c->set[at], 0, COUNT, (int)random_below(&m->seed, (size_t)c->f.places + 1));
+            status = ferry_buffer_sync_to(c->set[at], 0, COUNT, (int)random_below(&m->seed, (size_t)c->f.places + 1), NULL);
         if (status != FERRY_OK) {
             print_error("step %d: %s: %s\n", step, ferry_status_name(status), ferry_last_error());
             atomic_store(&c->failed, 1);
@@ -1009,7 +1012,7 @@ test_failing_evictions_lose_nothing(void **state)
             ferry_buffer *set[FIT + 1];
             ferry_scope scope;
             void *pointer;
-            fixture_open(&f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT, .staging_chunk_bytes = BYTES / 2});
+            fixture_open(&f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT, .tuning = "staging.chunk=129024" /* half a buffer */});
             for (int i = 0; i <= FIT; i++) {
                 set[i] = make_ints(&f, COUNT);
                 write_counting(&f, set[i], start == NEVER_AT_HOST && i < FIT, 0, COUNT, i);

@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 
+#include <ferry/float_convert.h>
+#include <ferry/int_convert.h>
+
 #include "src/base/sanitizer.h"
 #include "src/buffer/buffer.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
+#include "tests/support/copies.h"
 
 /* Three staging chunks of 4 KiB, the last one short. */
 enum { COUNT = 2500, MORE = 4000 };
@@ -103,11 +107,11 @@ count_log(ferry_log_level level, const char *message, void *user)
 static void
 put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 {
-    OK(ferry_buffer_copy_from(buffer, INT, 0, values, COUNT));
+    OK(ferry_buffer_copy_from(buffer, INT, 0, values, COUNT, NULL));
     if (world->start == AT_DEVICE)
         OK(launch_add(&world->w, world->stream, buffer, 0, COUNT, 0));
     else if (world->start == AT_BOTH)
-        OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+        OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     else if (world->start == IN_PARTS)
         OK(launch_add(&world->w, world->stream, buffer, COUNT / 3, COUNT / 3, 0));
 }
@@ -115,12 +119,10 @@ put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 static void
 world_open(struct world *world, enum start start, enum memory memory)
 {
-    ferry_context_options options = {.devices = "fault", .log = count_log, .staging_chunk_bytes = 4096, .staging_chunk_count = 2};
+    ferry_context_options options = {.devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
     /* Half of the scenarios have helpers. */
-    if (start == AT_DEVICE || start == IN_PARTS) {
-        options.staging_chunk_count = 6;
-        options.staging_threads = 3;
-    }
+    if (start == AT_DEVICE || start == IN_PARTS)
+        options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject", .memory = memory == PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT,
                                    .scrub = memory == SCRUBBED};
     memset(world, 0, sizeof(*world));
@@ -166,7 +168,7 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
 {
     int values[MORE];
     size_t count = ferry_buffer_count(buffer);
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, count));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
     for (size_t i = 0; i < count; i++)
         if (!(may_be_old && values[i] == old[i]) && !(may_be_new && values[i] == new[i]))
             fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i, values[i], old[i], new[i]);
@@ -190,7 +192,7 @@ check_content(struct world *world, const struct scenario *scenario, ferry_status
     expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
     expect_old_or_new(world, world->b, world->old_b, world->new_b, old, new);
     /* On the other side it is the same. */
-    OK(ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1));
+    OK(ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_evict(world->a, 0));
     expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
     check_quiet(world, world->a);
@@ -238,19 +240,19 @@ run_open_all(struct world *world)
     return status;
 }
 
-static ferry_status run_sync_host(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0); }
-static ferry_status run_sync_device(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1); }
+static ferry_status run_sync_host(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL); }
+static ferry_status run_sync_device(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL); }
 static ferry_status run_evict_host(struct world *world) { return ferry_buffer_evict(world->a, 0); }
 static ferry_status run_evict_device(struct world *world) { return ferry_buffer_evict(world->a, 1); }
 static ferry_status run_invalidate(struct world *world) { return ferry_buffer_invalidate(world->a, 10, 2000, 1); }
-static ferry_status run_copy_from(struct world *world) { return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT); }
-static ferry_status run_copy(struct world *world) { return ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000); }
+static ferry_status run_copy_from(struct world *world) { return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, NULL); }
+static ferry_status run_copy(struct world *world) { return ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, NULL); }
 
 static ferry_status
 run_copy_to(struct world *world)
 {
     int values[COUNT];
-    ferry_status status = ferry_buffer_copy_to(world->a, INT, 0, values, COUNT);
+    ferry_status status = ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL);
     if (status == FERRY_OK)
         assert_memory_equal(values, world->old_a, sizeof(values));
     return status;
@@ -263,7 +265,7 @@ static ferry_status
 run_load_device(struct world *world)
 {
     write_file(memory_file, world->memory, sizeof(world->memory));
-    return ferry_buffer_load(world->a, INT, 0, COUNT, memory_file, 0, &(ferry_file_options){.stream = world->stream});
+    return ferry_buffer_load(world->a, INT, 0, COUNT, memory_file, 0, &(ferry_copy_options){.stream = world->stream});
 }
 
 static ferry_status
@@ -292,10 +294,10 @@ add_seven(const ferry_file_chunk *chunk, void *user)
 static ferry_status
 run_stream_file(struct world *world)
 {
-    const ferry_stream_file_options options = {.input = memory_file, .output = stored_file, .element = INT, .work = add_seven,
+    const ferry_file_pipeline_options options = {.input = memory_file, .output = stored_file, .element = INT, .work = add_seven,
                                                .user = world, .stream = world->stream, .chunk_bytes = 4096};
     write_file(memory_file, world->memory, sizeof(world->memory));
-    ferry_status status = ferry_stream_file(world->f.context, &options);
+    ferry_status status = ferry_file_pipeline(world->f.context, &options);
     if (status == FERRY_OK)
         disarm_both(), expect_integers(stored_file, 0, COUNT, world->memory[0] + 7);
     return status;
@@ -309,7 +311,7 @@ run_convert_from(struct world *world)
 {
     for (int i = 0; i < COUNT; i++)
         narrow[i] = (uint8_t)(i * 7);
-    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, narrow, COUNT, FERRY_CONVERT_SATURATE);
+    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, narrow, COUNT, FERRY_CONVERT_SATURATE, NULL);
 }
 
 static void
@@ -323,7 +325,7 @@ static ferry_status
 run_convert_to(struct world *world)
 {
     int16_t values[COUNT];
-    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, values, COUNT, FERRY_CONVERT_CHECK);
+    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal(values[i], world->old_a[i]);
     return status;
@@ -335,9 +337,9 @@ run_convert(struct world *world)
     ferry_float_buffer middle = {0};
     ferry_status status = ferry_float_create(world->f.context, COUNT, NULL, &middle);
     if (status == FERRY_OK)
-        status = ferry_float_convert_from_int(middle, 0, (ferry_int_buffer){world->b}, 0, COUNT, FERRY_CONVERT_SATURATE);
+        status = ferry_float_convert_from_int(middle, 0, (ferry_int_buffer){world->b}, 0, COUNT, FERRY_CONVERT_SATURATE, NULL);
     if (status == FERRY_OK)
-        status = ferry_int_convert_from_float((ferry_int_buffer){world->a}, 100, middle, 200, 2000, FERRY_CONVERT_CHECK);
+        status = ferry_int_convert_from_float((ferry_int_buffer){world->a}, 100, middle, 200, 2000, FERRY_CONVERT_CHECK, NULL);
     ferry_float_destroy(&middle);
     return status;
 }
@@ -346,7 +348,7 @@ static ferry_status
 run_fill(struct world *world)
 {
     int value = 77;
-    return ferry_buffer_fill(world->a, INT, 50, 2000, &value);
+    return ferry_buffer_fill(world->a, INT, 50, 2000, &value, NULL);
 }
 
 static void
@@ -382,7 +384,7 @@ static ferry_status
 run_copy_from_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_from_async(world->a, INT, 0, world->memory, COUNT, world->stream, &event);
+    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -390,7 +392,7 @@ static ferry_status
 run_copy_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_async(world->a, INT, 100, world->b, 200, 2000, world->stream, &event);
+    ferry_status status = ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -399,7 +401,7 @@ run_fill_async(struct world *world)
 {
     ferry_event *event = NULL;
     int value = 77;
-    ferry_status status = ferry_buffer_fill_async(world->a, INT, 50, 2000, &value, world->stream, &event);
+    ferry_status status = ferry_buffer_fill(world->a, INT, 50, 2000, &value, ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -417,24 +419,24 @@ run_batch_as(struct world *world, bool async)
 {
     int got[COUNT];
     ferry_event *event = NULL;
-    ferry_batch *batch = NULL;
+    copy_list *batch = NULL;
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_batch_create(world->f.context, &batch));
+    FERRY_TRY(status, fail, copy_list_create(&batch));
     for (size_t at = 0; at < COUNT; at += 25) {
-        FERRY_TRY(status, fail, ferry_batch_copy_to(batch, world->a, INT, at, got + at, 25));
-        FERRY_TRY(status, fail, ferry_batch_copy_from(batch, world->a, INT, at, world->memory + at, 7));
-        FERRY_TRY(status, fail, ferry_batch_copy(batch, world->a, INT, at + 8, world->b, at, 15));
+        FERRY_TRY(status, fail, copy_list_to(batch, world->a, INT, at, got + at, 25));
+        FERRY_TRY(status, fail, copy_list_from(batch, world->a, INT, at, world->memory + at, 7));
+        FERRY_TRY(status, fail, copy_list_copy(batch, world->a, INT, at + 8, world->b, at, 15));
     }
     if (async) {
-        status = ferry_batch_submit_async(batch, world->stream, &event);
+        status = copy_list_submit(batch, ASYNC(world->stream, &event));
         status = finish(status, &event);
     } else {
-        status = ferry_batch_submit(batch);
+        status = copy_list_submit(batch, NULL);
     }
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         check_got(world, got[i], i);
 fail:
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     return status;
 }
 
@@ -454,13 +456,13 @@ static ferry_status
 run_rows(struct world *world)
 {
     int got[1000];
-    ferry_status status = ferry_buffer_copy_to_2d(world->a, INT, 0, 50, got, 20, 20, 50);
+    ferry_status status = copy_rows_to(world->a, INT, 0, 50, got, 20, 20, 50, NULL);
     for (int i = 0; i < 1000 && status == FERRY_OK; i++)
         check_got(world, got[i], i / 20 * 50 + i % 20);
     if (status == FERRY_OK)
-        status = ferry_buffer_copy_from_2d(world->a, INT, 0, 50, world->memory, 40, 20, 50);
+        status = copy_rows_from(world->a, INT, 0, 50, world->memory, 40, 20, 50, NULL);
     if (status == FERRY_OK)
-        status = ferry_buffer_copy_2d(world->a, INT, 25, 50, world->b, 3, 49, 20, 50);
+        status = copy_rows(world->a, INT, 25, 50, world->b, 3, 49, 20, 50, NULL);
     return status;
 }
 
@@ -502,19 +504,19 @@ resize_to(struct world *world, size_t count)
 }
 
 /* In itself, upwards: what is written is read before. */
-static ferry_status run_copy_within(struct world *world) { return ferry_buffer_copy(world->a, INT, 300, world->a, 100, 2000); }
+static ferry_status run_copy_within(struct world *world) { return ferry_buffer_copy(world->a, INT, 300, world->a, 100, 2000, NULL); }
 
 static ferry_status
 run_batch_within(struct world *world)
 {
-    ferry_batch *batch = NULL;
+    copy_list *batch = NULL;
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_batch_create(world->f.context, &batch));
-    FERRY_TRY(status, fail, ferry_batch_copy(batch, world->a, INT, 300, world->b, 0, 200));
-    FERRY_TRY(status, fail, ferry_batch_copy(batch, world->b, INT, 300, world->b, 100, 2000));
-    status = ferry_batch_submit(batch);
+    FERRY_TRY(status, fail, copy_list_create(&batch));
+    FERRY_TRY(status, fail, copy_list_copy(batch, world->a, INT, 300, world->b, 0, 200));
+    FERRY_TRY(status, fail, copy_list_copy(batch, world->b, INT, 300, world->b, 100, 2000));
+    status = copy_list_submit(batch, NULL);
 fail:
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     return status;
 }
 
@@ -546,7 +548,7 @@ run_convert_checked(struct world *world)
 {
     const ferry_conversion own = {INT, FLOAT, negate};
     float values[COUNT];
-    ferry_status status = ferry_buffer_copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK);
+    ferry_status status = copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal((int)values[i], -world->old_a[i]);
     return status;
@@ -597,7 +599,7 @@ run_streams(struct world *world)
     ferry_status status = ferry_stream_create(world->f.context, 1, &stream);
     if (status != FERRY_OK)
         return status;
-    status = ferry_stream_record(world->stream, &event);
+    status = ferry_stream_record(world->stream, 0, &event);
     if (status == FERRY_OK)
         status = ferry_stream_wait_event(stream, event);
     if (status == FERRY_OK)
@@ -617,13 +619,13 @@ static ferry_status
 run_mark(struct world *world)
 {
     void *memory;
-    ferry_status status = ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1);
+    ferry_status status = ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL);
     if (status == FERRY_OK)
-        status = ferry_buffer_pin(world->a, 1, &memory);
+        status = ferry_buffer_hold(world->a, 1, &memory);
     if (status != FERRY_OK)
         return status;
     status = ferry_buffer_mark_dirty(world->a, 0, FERRY_REST, 1, world->stream);
-    ferry_status unpinned = ferry_buffer_unpin(world->a, 1);
+    ferry_status unpinned = ferry_buffer_release(world->a, 1);
     return status != FERRY_OK ? status : unpinned;
 }
 
@@ -683,7 +685,7 @@ static ferry_status
 run_walk(struct world *world)
 {
     size_t count = 0;
-    ferry_status status = ferry_context_walk(world->f.context, see, &count);
+    ferry_status status = ferry_context_for_each_buffer(world->f.context, see, &count);
     if (status == FERRY_OK)
         assert_int_equal(count, 2 * COUNT);
     else
@@ -992,7 +994,7 @@ check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, con
 {
     for (size_t at = 0; at < ferry_buffer_count(buffer); at += 100) {
         int values[100];
-        ferry_status status = ferry_buffer_copy_to(buffer, INT, at, values, 100);
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, at, values, 100, NULL);
         if (status == FERRY_ERROR_DEVICE_LOST) {
             assert_true(strlen(ferry_last_error()) > 10);
             continue;
@@ -1102,7 +1104,7 @@ static void
 check_failing_body(struct world *world)
 {
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     ferry_argument argument = ferry_buffer_argument(world->a, INT, 100, 200);
     ferry_kernel *kernel;
     int values[COUNT];
@@ -1114,17 +1116,17 @@ check_failing_body(struct world *world)
     OK(ferry_stream_synchronize(world->stream));
 
     /* Who depends on the bytes hears it, who does not goes on; a kernel that builds on them fails in its turn. */
-    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT));
-    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1));
-    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0));
-    OK(ferry_buffer_copy_to(world->a, INT, 0, values, 100));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));
+    OK(ferry_buffer_copy_to(world->a, INT, 0, values, 100, NULL));
     assert_memory_equal(values, world->old_a, 100 * sizeof(int));
-    OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300));
+    OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
     /* Overwritten, they are good again. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
-    OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200));
+    OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));
 }
 

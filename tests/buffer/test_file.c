@@ -98,7 +98,7 @@ pwrite(int fd, const void *memory, size_t bytes, off_t offset)
 static ferry_status
 load(ferry_buffer *buffer, size_t offset, size_t count, const char *path, uint64_t file_offset, ferry_stream *stream)
 {
-    return ferry_buffer_load(buffer, INT, offset, count, path, file_offset, &(ferry_file_options){.stream = stream});
+    return ferry_buffer_load(buffer, INT, offset, count, path, file_offset, &(ferry_copy_options){.stream = stream});
 }
 
 static ferry_stream *
@@ -114,7 +114,7 @@ make_old(fixture *f, int place)
     ferry_buffer *b = make_ints(f, COUNT);
     int32_t values[COUNT];
     memset(values, 0xff, sizeof(values));
-    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT));
+    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
     if (place)
         touch(f, b, place, FERRY_UPDATE, 0, FERRY_REST);
     return b;
@@ -136,7 +136,7 @@ test_loads_arrive_where_they_should(void **state)
         expect_moved(f, &before, place ? 16000 : 0, 0);
         assert_true(strcmp(f->trace_reason, "load") == 0 && f->trace.source_place == -1);
         ferry_buffer_info info;
-        OK(ferry_buffer_info_get(b, &info));
+        OK(ferry_buffer_get_info(b, &info));
         if (!f->coherent)
             assert_int_equal(info.places_with_copy, 1u << place);
         expect_counting(f, b, place, 10, 4000, 90);
@@ -203,7 +203,7 @@ test_round_trips_are_exact(void **state)
         for (size_t o = 0; o < LENGTH(offsets); o++) {
             for (int way = 0; way < 4; way++) {
                 int place = way & 1;
-                ferry_file_options options = {.stream = stream_or_null(f, place), .direct = way & 2};
+                ferry_copy_options options = {.stream = stream_or_null(f, place), .file_direct = way & 2};
                 ferry_buffer *a, *b;
                 OK(ferry_buffer_create_from(f->context, BYTE, bytes, counts[c], NULL, &a));
                 OK(ferry_buffer_create(f->context, BYTE, counts[c], NULL, &b));
@@ -211,7 +211,7 @@ test_round_trips_are_exact(void **state)
                     touch(f, a, 1, FERRY_UPDATE, 0, FERRY_REST);
                 OK(ferry_buffer_store(a, BYTE, 0, FERRY_REST, path, offsets[o], &options));
                 OK(ferry_buffer_load(b, BYTE, 0, FERRY_REST, path, offsets[o], &options));
-                OK(ferry_buffer_copy_to(b, BYTE, 0, got, counts[c]));
+                OK(ferry_buffer_copy_to(b, BYTE, 0, got, counts[c], NULL));
                 assert_memory_equal(got, bytes, counts[c]);
                 ferry_buffer_destroy(&a);
                 ferry_buffer_destroy(&b);
@@ -233,14 +233,14 @@ test_what_a_store_leaves_of_a_file(void **state)
     unsigned char expected[4000];
     ferry_buffer *b = make_counting(f, 100, 0);
     int32_t counting[100];
-    OK(ferry_buffer_copy_to(b, INT, 0, counting, 100));
+    OK(ferry_buffer_copy_to(b, INT, 0, counting, 100, NULL));
     memset(expected, 0x55, sizeof(expected));
     memcpy(expected + 1000, counting, 400);
 
     memset(expected + 1400, 0x55, 2600);
     unsigned char old[4000];
     write_file(path, memset(old, 0x55, sizeof(old)), sizeof(old));
-    OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, &(ferry_file_options){.keep_rest = true}));
+    OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, &(ferry_copy_options){.file_keep_rest = true}));
     expect_file(path, expected, 4000);
     OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, NULL));
     expect_file(path, expected, 1400);
@@ -271,7 +271,7 @@ test_typed(void **state)
     OK(ferry_float_create(f->context, 4, NULL, &b));
     OK(ferry_float_store(a, 1, 3, path, 8, NULL));
     OK(ferry_float_load(b, 0, 3, path, 8, NULL));
-    OK(ferry_float_copy_to(b, 0, got, 3));
+    OK(ferry_float_copy_to(b, 0, got, 3, NULL));
     assert_memory_equal(got, values + 1, 12);
     ferry_float_destroy(&a);
     ferry_float_destroy(&b);
@@ -308,7 +308,7 @@ test_direct_falls_back_where_it_is_refused(void **state)
     const char *path = path_of("refused");
     ferry_buffer *a = make_counting(f, COUNT, 3), *b = make_ints(f, COUNT);
     system_does.refuses_direct = true;
-    ferry_file_options options = {.direct = true};
+    ferry_copy_options options = {.file_direct = true};
     OK(ferry_buffer_store(a, INT, 0, FERRY_REST, path, 0, &options));
     OK(ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
     memset(&system_does, 0, sizeof(system_does));
@@ -399,7 +399,7 @@ static size_t
 count_new(ferry_buffer *b)
 {
     int32_t got[COUNT];
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
     size_t count = 0;
     while (count < COUNT && got[count] == (int32_t)count)
         count++;
@@ -415,7 +415,7 @@ test_broken_reads_leave_old_and_new(void **state)
     fixture *f = *state;
     const char *path = path_of("broken");
     write_counting_file(path, COUNT);
-    ferry_context_options small = {.staging_chunk_bytes = 4096};
+    ferry_context_options small = {.tuning = "staging.chunk=4K"};
     fixture_close(f);
     fixture_open(f, &small);
     for (int place = 0; place <= 1; place++) {
@@ -481,11 +481,10 @@ meddle(size_t done, size_t total, void *user)
     return m->calls != m->stop_after;
 }
 
-static ferry_file_options
-meddled(fixture *f, int place, struct meddler *meddler, ferry_transfer_options *transfer)
+static ferry_copy_options
+meddled(fixture *f, int place, struct meddler *meddler)
 {
-    *transfer = (ferry_transfer_options){.chunk_bytes = 4096, .keep_going = meddle, .user = meddler};
-    return (ferry_file_options){.stream = stream_or_null(f, place), .transfer = transfer};
+    return (ferry_copy_options){.stream = stream_or_null(f, place), .chunk_bytes = 4096, .keep_going = meddle, .user = meddler};
 }
 
 /* "growing or shrinking while read" */
@@ -495,18 +494,17 @@ test_files_that_change_while_they_are_read(void **state)
     fixture *f = *state;
     const char *path = path_of("changing");
     for (int place = 0; place <= 1; place++) {
-        ferry_transfer_options transfer;
         ferry_buffer *b = make_old(f, place);
         struct meddler cut = {.path = path, .size = 12288}, grow = {.path = path, .size = BYTES + 1};
         write_counting_file(path, COUNT);
-        ferry_file_options options = meddled(f, place, &cut, &transfer);
+        ferry_copy_options options = meddled(f, place, &cut);
         FAILS(FERRY_ERROR_IO, ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
         expect_said(path, "offset 12288");
         expect_said(path, "12288 of which arrived");
         assert_int_equal(count_new(b), 3072);
 
         write_counting_file(path, COUNT);
-        options = meddled(f, place, &grow, &transfer);
+        options = meddled(f, place, &grow);
         FAILS(FERRY_ERROR_IO, ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
         expect_said(path, "grew");
         expect_said(path, "offset 20000");
@@ -529,11 +527,11 @@ test_sizes_that_cannot_be_learnt(void **state)
     assert_int_equal(count_new(b), 0);
     system_does.unsized_at = 2;
     FAILS(FERRY_ERROR_IO, load(b, 0, FERRY_REST, path, 0, f->stream));
-    expect_said(path, "ask for the size");
+    expect_said(path, "get the size");
     assert_int_equal(count_new(b), COUNT);
     system_does.unsized_at = 2;
     FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, COUNT - 1, path, 0, NULL));
-    expect_said(path, "ask for the size");
+    expect_said(path, "get the size");
     assert_int_equal(file_bytes(path), BYTES);
     OK(ferry_buffer_store(b, INT, 0, COUNT - 1, path, 0, NULL));
     expect_counting_file(path, COUNT - 1);
@@ -548,15 +546,14 @@ test_progress_and_cancel(void **state)
     const char *path = path_of("progress"), *stored = path_of("progress stored");
     write_counting_file(path, COUNT);
     for (int place = 0; place <= 1; place++) {
-        ferry_transfer_options transfer;
         ferry_buffer *b = make_old(f, place);
         struct meddler stop = {.size = -1, .stop_after = 2}, watch = {.size = -1};
-        ferry_file_options options = meddled(f, place, &stop, &transfer);
+        ferry_copy_options options = meddled(f, place, &stop);
         FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
         assert_non_null(strstr(ferry_last_error(), "8192 of 20000 bytes arrived"));
         assert_int_equal(count_new(b), 2048);
 
-        options = meddled(f, place, &watch, &transfer);
+        options = meddled(f, place, &watch);
         OK(ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
         assert_true(watch.last == BYTES && watch.total == BYTES && watch.calls == 5);
 
@@ -566,7 +563,7 @@ test_progress_and_cancel(void **state)
         expect_counting_file(stored, COUNT);
         assert_int_equal(unlink(stored), 0);
         stop = (struct meddler){.size = -1, .stop_after = 3};
-        options = meddled(f, place, &stop, &transfer);
+        options = meddled(f, place, &stop);
         FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_store(b, INT, 0, FERRY_REST, stored, 0, &options));
         assert_non_null(strstr(ferry_last_error(), "12288 of 20000 bytes arrived"));
         ferry_buffer_destroy(&b);

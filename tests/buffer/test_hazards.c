@@ -73,7 +73,7 @@ test_write_after_a_read_that_was_a_hit(void **state)
     fill_on(f, y, b, 0, COUNT, 0);
     fill_on(f, z, b, 0, COUNT, 0);
     fill_on(f, x, a, 0, COUNT, 1);
-    OK(ferry_stream_record(a, &event));
+    OK(ferry_stream_record(a, 0, &event));
     OK(ferry_stream_wait_event(b, event));
     ferry_event_destroy(&event);
     uint64_t before = device_calls(f);
@@ -189,7 +189,7 @@ static void
 hand_over(fixture *f, ferry_stream *from, ferry_stream *to)
 {
     ferry_event *event;
-    OK(ferry_stream_record(from, &event));
+    OK(ferry_stream_record(from, 0, &event));
     OK(ferry_stream_wait_event(to, event));
     ferry_event_destroy(&event);
     (void)f;
@@ -243,7 +243,7 @@ test_close_on_refuses_other_places(void **state)
         open_on(x, f->stream, FERRY_UPDATE, 0, COUNT, &scope);
         FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_close_on(&scope, stream_of(f, 2)));
         /* It stayed open. */
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(x, FERRY_READ, 0));
+        FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
         OK(ferry_scope_close(&scope));
     }
     ferry_buffer_destroy(&x);
@@ -372,7 +372,7 @@ test_host_hits_make_no_driver_call(void **state)
         touch(f, x, 0, FERRY_UPDATE, 10, 20);
         touch(f, x, 0, FERRY_OVERWRITE, 10, 20);
     }
-    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 0));
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 0, NULL));
     assert_int_equal(device_calls(f), calls);
     ferry_buffer_destroy(&x);
 }
@@ -597,15 +597,15 @@ test_marks_are_ordered_on_their_stream(void **state)
     ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
     ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
     void *memory;
-    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1));
-    OK(ferry_buffer_pin(x, 1, &memory));
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+    OK(ferry_buffer_hold(x, 1, &memory));
     queue_fill(f, a, memory, 12, COUNT);
     OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
     copy_on(f, b, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(b));
     expect_all(y, 0, COUNT, 12);
     expect_all(x, 0, COUNT, 12);
-    OK(ferry_buffer_unpin(x, 1));
+    OK(ferry_buffer_release(x, 1));
     DESTROY_BUFFERS(&x, &y);
     DESTROY_STREAMS(&a, &b);
 }
@@ -789,7 +789,7 @@ test_a_late_body_brings_nothing_back(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *failing;
     work w;
     int values[100];
@@ -804,7 +804,7 @@ test_a_late_body_brings_nothing_back(void **state)
     OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
     FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
     OK(ferry_stream_synchronize(stream_of(f, 1)));
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, 100));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, 100, NULL));
     ferry_buffer_destroy(&b);
     ferry_kernel_destroy(&failing);
     work_close(&w);
@@ -816,7 +816,7 @@ test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *failing;
     work w;
     if (f->places < 2 || strcmp(device_of(f, 1)->kind, "lazy") != 0)
@@ -831,7 +831,7 @@ test_a_late_body_reads_what_was_lost_elsewhere(void **state)
     fill_on(f, from, stream_of(f, 2), 0, 100, 2);
     OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
     FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(from, INT, 0, values, 100));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(from, INT, 0, values, 100, NULL));
     OK(ferry_stream_synchronize(stream_of(f, 1)));
     expect_constant(f, to, 0, 0, FERRY_REST, 1);
     ferry_buffer_destroy(&from);

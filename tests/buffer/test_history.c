@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 
 /*
  * Random histories against a model: per element a value and the set of places that hold it. The model is the table of
@@ -225,7 +226,7 @@ expect_view(struct history *h, const struct model *m, ferry_buffer *handle, size
 {
     ferry_state state = model_state(m, begin, begin + count);
     ferry_buffer_info info;
-    OK(ferry_buffer_info_get(handle, &info));
+    OK(ferry_buffer_get_info(handle, &info));
     if (info.state != state)
         fail_msg("%s: state %s instead of %s", h->name, ferry_state_name(info.state), ferry_state_name(state));
     if (info.places_with_copy != m->exists)
@@ -434,7 +435,7 @@ do_conflict(struct history *h)
     ferry_scope scope, other;
     void *memory;
     model_bring(h, t.model, t.begin, t.end, 0);
-    OK(ferry_buffer_sync_to(t.handle, t.offset, t.count, 0));
+    OK(ferry_buffer_sync_to(t.handle, t.offset, t.count, 0, NULL));
     open_at(&h->f, t.handle, 0, first, t.offset, t.count, &scope);
     size_t at = t.offset + below(h, t.end - t.begin);
     if (first != FERRY_READ || second != FERRY_READ)
@@ -451,7 +452,7 @@ do_copy_from(struct history *h)
     size_t count = t.end - t.begin;
     int place = model_home(h, t.model, t.begin, t.end);
     const int32_t *values = fresh_values(h, count);
-    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, values, t.count));
+    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, values, t.count, NULL));
     if (place != 0)
         h->crossed += count * sizeof(int32_t);
     model_take(t.model, t.begin, t.end, place);
@@ -472,7 +473,7 @@ do_copy_to(struct history *h)
 {
     struct target t = choose(h);
     model_copy_to(h, &t, false);
-    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, h->scratch, t.count));
+    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, h->scratch, t.count, NULL));
     expect_values(h, t.model, t.begin, h->scratch, t.end - t.begin);
 }
 
@@ -514,7 +515,7 @@ do_copy(struct history *h)
 {
     struct target to, from;
     bool any = choose_pair(h, &to, &from);
-    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count));
+    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, NULL));
     if (any && !(overlap(&to, &from) && to.begin == from.begin))
         model_copy_at(h, &to, &from, model_meeting_place(h, &to, &from));
 }
@@ -525,7 +526,7 @@ do_fill(struct history *h)
     struct target t = choose(h);
     int place = model_home(h, t.model, t.begin, t.end);
     int32_t value = h->next_value++;
-    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value));
+    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, NULL));
     model_take(t.model, t.begin, t.end, place);
     for (size_t i = t.begin; i < t.end; i++)
         model_set(t.model, i, &value, 1);
@@ -537,7 +538,7 @@ do_sync(struct history *h)
     struct target t = choose(h);
     int place = choose_place(h);
     model_bring(h, t.model, t.begin, t.end, place);
-    OK(ferry_buffer_sync_to(t.handle, t.offset, t.count, place));
+    OK(ferry_buffer_sync_to(t.handle, t.offset, t.count, place, NULL));
 }
 
 static void
@@ -546,7 +547,7 @@ do_prefetch(struct history *h)
     struct target t = choose(h);
     int place = choose_place(h);
     model_bring(h, t.model, t.handle_begin, t.handle_end, place);
-    OK(ferry_buffer_prefetch(t.handle, place, place ? stream_of(&h->f, place) : h->f.stream));
+    OK(ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place, place ? stream_of(&h->f, place) : h->f.stream));
     touch(&h->f, t.handle, place, FERRY_READ, 0, FERRY_REST);
 }
 
@@ -574,12 +575,12 @@ do_mark(struct history *h)
         FAILS(FERRY_ERROR_CONFLICT, ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, written_on));
         return;
     }
-    OK(ferry_buffer_pin(t.handle, place, &memory));
+    OK(ferry_buffer_hold(t.handle, place, &memory));
     OK(ferry_buffer_wait_idle(t.handle, place));
     const int32_t *values = fresh_values(h, count);
     place_write(&h->f, place, (int32_t *)memory + t.offset, values, count * sizeof(int32_t));
     OK(ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, written_on));
-    OK(ferry_buffer_unpin(t.handle, place));
+    OK(ferry_buffer_release(t.handle, place));
     model_take(t.model, t.begin, t.end, place);
     model_set(t.model, t.begin, values, count);
 }
@@ -694,14 +695,14 @@ do_pin(struct history *h)
         return;
     if (t.model->pins[place] > 0 || below(h, 3) > 0) {
         while (t.model->pins[place] > 0) {
-            OK(ferry_buffer_unpin(t.handle, place));
+            OK(ferry_buffer_release(t.handle, place));
             t.model->pins[place]--;
         }
-        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unpin(t.handle, place));
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(t.handle, place));
         return;
     }
-    OK(ferry_buffer_pin(t.handle, place, &first));
-    OK(ferry_buffer_pin(t.handle, place, &second));
+    OK(ferry_buffer_hold(t.handle, place, &first));
+    OK(ferry_buffer_hold(t.handle, place, &second));
     assert_ptr_equal(first, second);
     t.model->exists |= BIT(place);
     t.model->pins[place] = 2;
@@ -747,7 +748,7 @@ do_copy_from_async(struct history *h)
     }
     struct pending *p = new_pending(h, count);
     memcpy(p->memory, fresh_values(h, count), count * sizeof(int32_t));
-    OK(ferry_buffer_copy_from_async(t.handle, INT, t.offset, p->memory, t.count, place ? stream_of(&h->f, place) : NULL, &p->event));
+    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, p->memory, t.count, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     if (place != 0)
         h->crossed += count * sizeof(int32_t);
@@ -770,7 +771,7 @@ do_copy_to_async(struct history *h)
         p->known[i] = t.model->cells[t.begin + i].known;
     }
     model_copy_to(h, &t, true);
-    OK(ferry_buffer_copy_to_async(t.handle, INT, t.offset, p->memory, t.count, NULL, &p->event));
+    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, p->memory, t.count, ASYNC(NULL, &p->event)));
     h->pending_count++;
 }
 
@@ -785,8 +786,7 @@ do_copy_async(struct history *h)
         place = model_meeting_place(h, &to, &from);
     }
     struct pending *p = new_pending(h, 0);
-    OK(ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count, place ? stream_of(&h->f, place) : NULL,
-                               &p->event));
+    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     if (any && !(overlap(&to, &from) && to.begin == from.begin))
         model_copy_at(h, &to, &from, place);
@@ -803,7 +803,7 @@ do_fill_async(struct history *h)
     }
     struct pending *p = new_pending(h, 0);
     int32_t value = h->next_value++;
-    OK(ferry_buffer_fill_async(t.handle, INT, t.offset, t.count, &value, place ? stream_of(&h->f, place) : NULL, &p->event));
+    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     model_take(t.model, t.begin, t.end, place);
     for (size_t i = t.begin; i < t.end; i++)
@@ -820,7 +820,7 @@ counted_evictions(struct history *h)
         ferry_pool *pool;
         ferry_pool_stats stats;
         OK(ferry_context_pool(h->f.context, place, FERRY_MEMORY_DEFAULT, &pool));
-        OK(ferry_pool_statistics(pool, &stats));
+        OK(ferry_pool_get_stats(pool, &stats));
         count += place == 0 || !h->f.coherent ? stats.evictions : 0;
     }
     return count;
@@ -833,7 +833,7 @@ take_over_evictions(struct history *h)
     for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
         ferry_buffer_info info;
-        OK(ferry_buffer_info_get(m->handle, &info));
+        OK(ferry_buffer_get_info(m->handle, &info));
         for (int place = 1; place <= h->f.places; place++) {
             if (!(m->exists & ~info.places_with_copy & BIT(place)))
                 continue;
@@ -919,7 +919,7 @@ close_buffers(struct history *h)
 {
     for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
-        OK(ferry_buffer_copy_to(m->handle, INT, 0, h->scratch, m->count));
+        OK(ferry_buffer_copy_to(m->handle, INT, 0, h->scratch, m->count, NULL));
         expect_values(h, m, 0, h->scratch, m->count);
         for (size_t v = 0; v < VIEWS; v++)
             ferry_buffer_destroy(&m->views[v].handle);
@@ -968,7 +968,7 @@ open_history(void **state, bool is_short)
     assert_non_null(h);
     h->is_short = is_short;
     h->buffers = is_short ? MANY_BUFFERS : BUFFERS;
-    fixture_open(&h->f, &(ferry_context_options){.staging_chunk_bytes = 4096, .device_bytes_limit = is_short ? SHORT_BYTES : 0});
+    fixture_open(&h->f, &(ferry_context_options){.tuning = "staging.chunk=4K", .device_bytes_limit = is_short ? SHORT_BYTES : 0});
     h->first_seed = h->seed = number_from("FERRY_TEST_SEED", 20250101);
     *state = h;
     return 0;

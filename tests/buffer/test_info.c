@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
+#include "tests/support/copies.h"
 
 #include <stdio.h>
 
@@ -40,7 +41,7 @@ test_info_tells_places_and_scopes(void **state)
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     touch(f, view, f->places, FERRY_READ, 0, FERRY_REST);
     open_at(f, b, 0, FERRY_READ, 50, 1, &scope);
-    OK(ferry_buffer_info_get(view, &info));
+    OK(ferry_buffer_get_info(view, &info));
     assert_string_equal(info.name, "");
     assert_int_equal(info.count, 20);
     assert_int_equal(info.bytes, 80);
@@ -48,8 +49,8 @@ test_info_tells_places_and_scopes(void **state)
     assert_int_equal(info.places_with_copy, 1u | 1u << f->places);
     assert_int_equal(info.places_current, 1u | 1u << f->places);
     assert_int_equal(info.scopes, 1);
-    assert_false(info.borrowed || info.read_only || info.pinned);
-    OK(ferry_buffer_info_get(b, &info));
+    assert_false(info.borrowed || info.read_only || info.page_locked);
+    OK(ferry_buffer_get_info(b, &info));
     assert_int_equal(info.places_current, 1);
     OK(ferry_scope_close(&scope));
     ferry_buffer_destroy(&view);
@@ -99,11 +100,11 @@ test_memory_info_adds_up(void **state)
     ferry_buffer *b = make_ints(f, 1 << 20);
     for (int place = 0; place <= f->places; place++) {
         ferry_memory_info before, after;
-        OK(ferry_context_memory_info(f->context, place, &before));
+        OK(ferry_context_get_memory_info(f->context, place, &before));
         assert_int_equal(before.free + before.used, before.total);
         bool shared = f->coherent && place > 0;
         touch(f, b, place, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_context_memory_info(f->context, place, &after));
+        OK(ferry_context_get_memory_info(f->context, place, &after));
         assert_int_equal(after.free + after.used, after.total);
         assert_true(after.live >= before.live + (shared ? 0 : (size_t)4 << 20));
     }
@@ -140,7 +141,7 @@ test_a_walk_sees_every_buffer(void **state)
     double outside[4];
     void *pointer;
     struct seen seen = {0};
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 0);
 
     OK(ferry_buffer_create(f->context, INT, 1000, &(ferry_buffer_options){.name = "first"}, &first));
@@ -148,12 +149,12 @@ test_a_walk_sees_every_buffer(void **state)
     OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.name = "third", .read_only = true}, &third));
     write_counting(f, first, 0, 0, FERRY_REST, 0);
     touch(f, first, f->places, FERRY_READ, 0, 10);
-    OK(ferry_buffer_pin(first, 0, &pointer));
+    OK(ferry_buffer_hold(first, 0, &pointer));
     OK(ferry_buffer_view(first, INT, 10, 20, &view));
     ferry_buffer_destroy(&first);
     open_at(f, view, 0, FERRY_READ, 0, FERRY_REST, &scope);
 
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 3);
     assert_string_equal(seen.names[0], "third");
     assert_string_equal(seen.names[1], "");
@@ -169,38 +170,38 @@ test_a_walk_sees_every_buffer(void **state)
     assert_int_equal(info->places_with_copy, 1u | 1u << f->places);
     assert_int_equal(info->places_current, 1);
     assert_int_equal(info->state, FERRY_STATE_HOST_DIRTY);
-    assert_in_range(info->taken_bytes, f->coherent ? 4000 : 8000, 2 * 8192);
+    assert_in_range(info->allocated_bytes, f->coherent ? 4000 : 8000, 2 * 8192);
     if (!f->context->debug)
         assert_string_equal(info->site, "");
     info = &seen.infos[1];
     assert_int_equal(info->state, FERRY_STATE_UNINITIALIZED);
-    assert_int_equal(info->taken_bytes, 0);
+    assert_int_equal(info->allocated_bytes, 0);
     assert_int_equal(info->handles, 1);
     info = &seen.infos[0];
     assert_true(info->borrowed && info->read_only);
-    assert_int_equal(info->taken_bytes, 0);
+    assert_int_equal(info->allocated_bytes, 0);
     assert_int_equal(info->bytes, sizeof(outside));
 
     /* "false ends the walk" */
     seen = (struct seen){.until = 2};
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 2);
 
     /* The scope is all that keeps it. */
-    OK(ferry_buffer_unpin(view, 0));
+    OK(ferry_buffer_release(view, 0));
     ferry_buffer_destroy(&view);
     fixture_expect_log(f, "1 scopes are open");
     seen = (struct seen){0};
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 3);
     assert_int_equal(seen.infos[2].handles, 0);
     OK(ferry_scope_close(&scope));
     seen = (struct seen){0};
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 2);
 
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_walk(NULL, see, &seen));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_walk(f->context, NULL, &seen));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_for_each_buffer(NULL, see, &seen));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_for_each_buffer(f->context, NULL, &seen));
     DESTROY_BUFFERS(&second, &third);
 }
 
@@ -214,7 +215,7 @@ walk_at_the_end(void *memory, void *user)
 {
     struct release *release = user;
     (void)memory;
-    OK(ferry_context_walk(release->context, see, &release->seen));
+    OK(ferry_context_for_each_buffer(release->context, see, &release->seen));
 }
 
 /* A buffer that is on its way out is not seen: its copies go with no lock held. */
@@ -226,7 +227,7 @@ test_a_walk_passes_over_what_goes(void **state)
     ferry_buffer *stays = make_ints(f, 10), *goes;
     double outside[4];
     OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.on_release = walk_at_the_end, .user = &release}, &goes));
-    OK(ferry_context_walk(f->context, see, &release.seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &release.seen));
     assert_int_equal(release.seen.count, 2);
     release.seen = (struct seen){0};
     ferry_buffer_destroy(&goes);
@@ -255,10 +256,10 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     struct seen seen = {0};
     for (int i = 0; i < MOST; i++)
         OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "named"}, &buffers[i]));
-    OK(ferry_context_walk(f->context, destroy_one, buffers));
+    OK(ferry_context_for_each_buffer(f->context, destroy_one, buffers));
     for (int i = 0; i < MOST; i++)
         assert_null(buffers[i]);
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 0);
 }
 
@@ -284,12 +285,12 @@ test_a_context_describes_what_holds_memory(void **state)
         snprintf(expected, sizeof(expected), "\n%s: ", f->context->names[place]);
         assert_non_null(strstr(text, expected));
     }
-    OK(ferry_buffer_info_get(large, &info));
-    snprintf(expected, sizeof(expected), "\nint[5000] \"large\" 20000 bytes HOST_ONLY copies: host; %zu bytes taken", info.taken_bytes);
+    OK(ferry_buffer_get_info(large, &info));
+    snprintf(expected, sizeof(expected), "\nint[5000] \"large\" 20000 bytes HOST_ONLY copies: host; %zu bytes taken", info.allocated_bytes);
     const char *line = strstr(text, expected);
     assert_non_null(line);
-    OK(ferry_buffer_info_get(small, &info));
-    snprintf(expected, sizeof(expected), "\nint[500] \"small\" 2000 bytes HOST_ONLY copies: host; %zu bytes taken; 1 scopes open", info.taken_bytes);
+    OK(ferry_buffer_get_info(small, &info));
+    snprintf(expected, sizeof(expected), "\nint[500] \"small\" 2000 bytes HOST_ONLY copies: host; %zu bytes taken; 1 scopes open", info.allocated_bytes);
     assert_true(strstr(text, expected) > line);
     assert_int_equal(text[length - 1], '\n');
 
@@ -302,15 +303,15 @@ test_a_context_describes_what_holds_memory(void **state)
     assert_string_equal(cut, "");
     OK(ferry_scope_close(&scope));
 
-    OK(ferry_buffer_pin(large, 0, &memory));
-    OK(ferry_buffer_pin(large, f->places, &memory));
+    OK(ferry_buffer_hold(large, 0, &memory));
+    OK(ferry_buffer_hold(large, f->places, &memory));
     ferry_context_describe(f->context, text, sizeof(text));
     snprintf(expected, sizeof(expected), "; held at host; held at %s", f->context->names[f->places]);
     line = strstr(text, "\"large\"");
     assert_true(line && strstr(line, expected));
     assert_null(strstr(strstr(text, "\"small\""), "held"));
-    OK(ferry_buffer_unpin(large, 0));
-    OK(ferry_buffer_unpin(large, f->places));
+    OK(ferry_buffer_release(large, 0));
+    OK(ferry_buffer_release(large, f->places));
     DESTROY_BUFFERS(&small, &large);
 }
 
@@ -327,7 +328,7 @@ test_a_destroyed_context_has_nothing_to_tell(void **state)
     OK(ferry_buffer_create(context, INT, 10, NULL, &b));
     gone = context;
     ferry_context_destroy(&context);
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_context_walk(gone, see, &seen));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_context_for_each_buffer(gone, see, &seen));
     assert_int_equal(seen.count, 0);
     assert_int_equal(ferry_context_describe(gone, text, sizeof(text)), 0);
     ferry_buffer_destroy(&b);
@@ -382,25 +383,28 @@ play_transfers(fixture *f, struct sites *sites)
     int five = 5;
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &a));
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &b));
-    TOLD(ferry_buffer_copy_from(a, INT, 0, numbers, 1000));
+    TOLD(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, NULL));
     TOLD(ferry_buffer_open_device(a, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
     TOLD(ferry_buffer_open_host(a, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
-    TOLD(ferry_buffer_sync_to(a, 0, FERRY_REST, 1));
-    TOLD(ferry_buffer_fill(a, INT, 0, 1000, &five));
-    TOLD(ferry_buffer_copy_to(a, INT, 0, numbers, 1000));
-    TOLD(ferry_buffer_copy(b, INT, 0, a, 0, 1000));
+    TOLD(ferry_buffer_sync_to(a, 0, FERRY_REST, 1, NULL));
+    TOLD(ferry_buffer_fill(a, INT, 0, 1000, &five, NULL));
+    TOLD(ferry_buffer_copy_to(a, INT, 0, numbers, 1000, NULL));
+    TOLD(ferry_buffer_copy(b, INT, 0, a, 0, 1000, NULL));
     OK(ferry_buffer_view(a, INT, 0, 500, &view));
     touch(f, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     TOLD(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
     TOLD(ferry_buffer_evict(a, 1));
-    OK(ferry_buffer_copy_from_async(a, INT, 0, numbers, 1000, f->stream, &event));
+    OK(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, ASYNC(f->stream, &event)));
     OK(ferry_event_synchronize(event));
     expect_named(sites, "copy_from_async");
     ferry_event_destroy(&event);
-    TOLD(ferry_buffer_copy_to_2d(a, INT, 0, 10, numbers, 10, 5, 100));
+    ferry_copy_region rows = ferry_buffer_region_to(a, INT, 0, numbers, 5);
+    rows.rows = 100;
+    rows.source.row_pitch = rows.target.row_pitch = 10;
+    TOLD(ferry_copy(&rows, 1, NULL));
     DESTROY_BUFFERS(&view, &a, &b);
 }
 
@@ -421,7 +425,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});
     play_transfers(&f, &sites);
     b = make_ints(&f, 10);
-    OK(ferry_buffer_info_get(b, &info));
+    OK(ferry_buffer_get_info(b, &info));
     assert_non_null(strstr(info.site, "make_ints+0x"));
     ferry_context_describe(f.context, text, sizeof(text));
     assert_non_null(strstr(text, "; made by make_ints+0x"));
@@ -436,7 +440,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     touch(&f, b, 1, FERRY_READ, 0, FERRY_REST);
     assert_true(f.coherent || sites.told > 0);
     assert_int_equal(sites.named, 0);
-    OK(ferry_buffer_info_get(b, &info));
+    OK(ferry_buffer_get_info(b, &info));
     assert_string_equal(info.site, "");
     ferry_buffer_destroy(&b);
     fixture_close(&f);

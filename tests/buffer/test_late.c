@@ -166,8 +166,8 @@ write_otherwise(struct world *world)
         values[i] = value;
     switch (random_below(&world->seed, 4)) {
     case 0: fill_on(world->f, r.subject->buffer, any_stream(world), r.offset, r.count, value); break;
-    case 1: OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, values, r.count)); break;
-    case 2: OK(ferry_buffer_fill(r.subject->buffer, INT, r.offset, r.count, &value)); break;
+    case 1: OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, values, r.count, NULL)); break;
+    case 2: OK(ferry_buffer_fill(r.subject->buffer, INT, r.offset, r.count, &value, NULL)); break;
     default:
         OK(ferry_buffer_discard(r.subject->buffer, r.offset, r.count));
         value = 0;
@@ -179,7 +179,7 @@ static void
 copy_between(struct world *world)
 {
     struct range r = any_range(world), source = range_beside(world, &r);
-    ferry_status status = ferry_buffer_copy(r.subject->buffer, INT, r.offset, source.subject->buffer, source.offset, r.count);
+    ferry_status status = ferry_buffer_copy(r.subject->buffer, INT, r.offset, source.subject->buffer, source.offset, r.count, NULL);
     assert_int_equal(status, any_lost(source) ? FERRY_ERROR_CANCELLED : FERRY_OK);
     if (status != FERRY_OK)
         return;
@@ -191,7 +191,7 @@ static void
 expect_range(struct range r)
 {
     int values[LENGTH_MAX];
-    ferry_status status = ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, values, r.count);
+    ferry_status status = ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, values, r.count, NULL);
     assert_int_equal(status, any_lost(r) ? FERRY_ERROR_CANCELLED : FERRY_OK);
     if (status != FERRY_OK) {
         assert_non_null(strstr(ferry_last_error(), "this one fails late"));
@@ -208,7 +208,7 @@ move_about(struct world *world)
     struct range r = any_range(world);
     int place = (int)random_below(&world->seed, (size_t)world->f->places + 1);
     ferry_status status = chance(world, 2) ? ferry_buffer_evict(r.subject->buffer, place)
-                                           : ferry_buffer_sync_to(r.subject->buffer, r.offset, r.count, place);
+                                           : ferry_buffer_sync_to(r.subject->buffer, r.offset, r.count, place, NULL);
     if (status != FERRY_OK)
         assert_int_equal(status, FERRY_ERROR_CANCELLED);
 }
@@ -274,7 +274,7 @@ make_failing(struct world *world)
     static const ferry_access accesses[] = {FERRY_UPDATE, FERRY_OVERWRITE};
     for (size_t i = 0; i < LENGTH(accesses); i++) {
         ferry_parameter parameter = {INT, accesses[i]};
-        ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+        ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
         OK(ferry_kernel_create(world->f->context, &source, &world->failing[i]));
     }
 }
@@ -299,7 +299,7 @@ static void
 test_what_is_lost(void **state)
 {
     struct world world = {.f = *state};
-    if (!(device_of(world.f, 1)->capabilities & FERRY_CAN_RUN_HOST_BODY))
+    if (!(device_of(world.f, 1)->capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
         skip();
     work_open(world.f, &world.w);
     make_failing(&world);

@@ -4,6 +4,7 @@
 
 #include "src/device/emulated.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 4096 };
 
@@ -20,7 +21,7 @@ static bool
 takes_hints(fixture *f)
 {
     ferry_place_info info;
-    OK(ferry_context_place_info(f->context, 1, &info));
+    OK(ferry_context_get_place_info(f->context, 1, &info));
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
@@ -31,9 +32,9 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     if (!(device_of(f, 1)->capabilities & FERRYI_DEVICE_HOST_VISIBLE) || f->coherent)
         return false;
     void *memory;
-    OK(ferry_buffer_pin(buffer, 0, &memory));
+    OK(ferry_buffer_hold(buffer, 0, &memory));
     struct ferryi_range *range = ferryi_emulated_host_range(memory, ferry_buffer_bytes(buffer), FERRYI_RANGE_MANAGED);
-    OK(ferry_buffer_unpin(buffer, 0));
+    OK(ferry_buffer_release(buffer, 0));
     assert_non_null(range);
     *out_prefetches = atomic_load(&range->prefetches);
     *out_advices = atomic_load(&range->advices);
@@ -52,11 +53,11 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer *b = make_managed(f);
     for (int place = 0; place <= f->places; place++) {
         write_counting(f, b, place, 0, FERRY_REST, place);
-        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0));
+        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
         add_to(f, b, place, 10, 20, 1);
         int32_t value = 5;
-        OK(ferry_buffer_copy_from(b, INT, 1, &value, 1));
-        OK(ferry_buffer_copy_from_2d(b, INT, 0, 8, &value, 1, 1, 1));
+        OK(ferry_buffer_copy_from(b, INT, 1, &value, 1, NULL));
+        OK(copy_rows_from(b, INT, 0, 8, &value, 1, 1, 1, NULL));
         expect_counting(f, b, place, 100, FERRY_REST, place);
     }
     if (count_hints(f, b, &prefetches, &advices)) {
@@ -78,11 +79,11 @@ test_prefetches_are_counted(void **state)
     write_counting(f, b, 0, 0, FERRY_REST, 3);
     OK(ferry_buffer_view(b, INT, 100, 50, &view));
     for (int place = 0; place <= f->places; place++) {
-        OK(ferry_buffer_prefetch(b, place, NULL));
-        OK(ferry_buffer_prefetch_range(b, 1000, 24, place, NULL));
-        OK(ferry_buffer_prefetch_range(view, 10, FERRY_REST, place, NULL));
-        OK(ferry_buffer_prefetch_range(b, COUNT, 0, place, NULL)); /* nothing */
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_prefetch_range(view, 10, 41, place, NULL));
+        OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
+        OK(ferry_buffer_prefetch(b, 1000, 24, place, NULL));
+        OK(ferry_buffer_prefetch(view, 10, FERRY_REST, place, NULL));
+        OK(ferry_buffer_prefetch(b, COUNT, 0, place, NULL)); /* nothing */
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_prefetch(view, 10, 41, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 3);
     }
     OK(ferry_buffer_wait_idle(b, 0));
@@ -107,15 +108,15 @@ test_the_six_advices(void **state)
     ferry_buffer *b = make_managed(f);
     for (int place = 0; place <= f->places; place++) {
         for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY; advice++) {
-            OK(ferry_buffer_advise(b, (ferry_advice)advice, place));
-            OK(ferry_buffer_advise_range(b, 256, 512, (ferry_advice)advice, place));
-            OK(ferry_buffer_advise_range(b, 256, 0, (ferry_advice)advice, place));
-            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_advise_range(b, 256, COUNT, (ferry_advice)advice, place));
+            OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
+            OK(ferry_buffer_advise(b, 256, 512, (ferry_advice)advice, place));
+            OK(ferry_buffer_advise(b, 256, 0, (ferry_advice)advice, place));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_advise(b, 256, COUNT, (ferry_advice)advice, place));
         }
     }
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise_range(b, 0, 1, (ferry_advice)0, 1));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise_range(b, 0, 1, FERRY_ADVISE_READ_MOSTLY, f->places + 1));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise_range(NULL, 0, 1, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, (ferry_advice)0, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_READ_MOSTLY, f->places + 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(NULL, 0, 1, FERRY_ADVISE_READ_MOSTLY, 1));
     if (count_hints(f, b, &prefetches, &advices)) {
         assert_int_equal(prefetches, 0);
         assert_int_equal(advices, 12 * (f->places + 1));
@@ -130,9 +131,9 @@ test_hints_where_nobody_takes_them(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_ints(f, COUNT);
     for (int place = 0; place <= f->places; place++) {
-        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, FERRY_ADVISE_PREFERRED_LOCATION, place));
-        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise_range(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
-        OK(ferry_buffer_prefetch_range(b, 0, 100, place, NULL)); /* other memory is copied */
+        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
+        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
+        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* other memory is copied */
     }
     ferry_buffer_destroy(&b);
 }
@@ -150,13 +151,13 @@ test_the_driver_is_told_the_location(void **state)
     const char *advise = is_old ? "cuMemAdvise" : "cuMemAdvise_v2", *prefetch = is_old ? "cuMemPrefetchAsync" : "cuMemPrefetchAsync_v2";
     uint64_t advices = fake.fakecuda_calls_of(advise), prefetches = fake.fakecuda_calls_of(prefetch);
     ferry_buffer *b = make_managed(f);
-    OK(ferry_buffer_advise_range(b, 0, 100, FERRY_ADVISE_PREFERRED_LOCATION, 1));
+    OK(ferry_buffer_advise(b, 0, 100, FERRY_ADVISE_PREFERRED_LOCATION, 1));
     assert_int_equal(fake.fakecuda_last_location(), 0);
-    OK(ferry_buffer_advise(b, FERRY_ADVISE_ACCESSED_BY, 0));
+    OK(ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_ACCESSED_BY, 0));
     assert_int_equal(fake.fakecuda_last_location(), -1);
-    OK(ferry_buffer_prefetch_range(b, 0, 100, 1, NULL));
+    OK(ferry_buffer_prefetch(b, 0, 100, 1, NULL));
     assert_int_equal(fake.fakecuda_last_location(), 0);
-    OK(ferry_buffer_prefetch(b, 0, NULL));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
     assert_int_equal(fake.fakecuda_last_location(), -1);
     assert_int_equal(fake.fakecuda_calls_of(advise), advices + 2);
     assert_int_equal(fake.fakecuda_calls_of(prefetch), prefetches + 2);
@@ -194,24 +195,24 @@ test_batches_of_managed_buffers(void **state)
         return;
     static int32_t memory[COUNT];
     ferry_buffer *m = make_managed(f), *b = make_ints(f, COUNT);
-    ferry_batch *batch;
+    copy_list *batch;
     write_counting(f, m, 1, 0, FERRY_REST, 1);
     write_counting(f, b, 1, 0, FERRY_REST, 2);
-    OK(ferry_batch_create(f->context, &batch));
+    OK(copy_list_create(&batch));
     for (size_t i = 0; i < 64; i++) {
-        OK(ferry_batch_copy(batch, m, INT, 64 * i, b, 64 * i, 16));
-        OK(ferry_batch_copy(batch, b, INT, 64 * i + 16, m, 64 * i + 16, 16));
-        OK(ferry_batch_copy_to(batch, m, INT, 64 * i, memory + 64 * i, 64));
+        OK(copy_list_copy(batch, m, INT, 64 * i, b, 64 * i, 16));
+        OK(copy_list_copy(batch, b, INT, 64 * i + 16, m, 64 * i + 16, 16));
+        OK(copy_list_to(batch, m, INT, 64 * i, memory + 64 * i, 64));
     }
-    OK(ferry_batch_submit(batch));
+    OK(copy_list_submit(batch, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], i + (i % 64 < 16 ? 2 : 1));
     expect_counting(f, b, 1, 16, 16, 1);
     expect_counting(f, m, 0, 0, 16, 2);
     expect_counting(f, m, 0, 32, 32, 1);
-    OK(ferry_buffer_copy_2d(m, INT, 0, 64, b, 16, 64, 16, 60));
+    OK(copy_rows(m, INT, 0, 64, b, 16, 64, 16, 60, NULL));
     expect_counting(f, m, 1, 64, 16, 1 + 16);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&m);
     ferry_buffer_destroy(&b);
 }

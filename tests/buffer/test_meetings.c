@@ -141,7 +141,7 @@ static void
 pin_beside(void *user)
 {
     struct pinner *pinner = user;
-    OK(ferry_buffer_pin(pinner->buffer, 1, &pinner->memory));
+    OK(ferry_buffer_hold(pinner->buffer, 1, &pinner->memory));
 }
 
 /* The pin came: the memory stays, and has the bytes. */
@@ -155,7 +155,7 @@ expect_pinned(fixture *f, struct pinner *pinner)
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(values[i], i);
     expect_counting(f, pinner->buffer, 1, 0, COUNT, 0);
-    OK(ferry_buffer_unpin(pinner->buffer, 1));
+    OK(ferry_buffer_release(pinner->buffer, 1));
 }
 
 static void
@@ -309,10 +309,10 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
         void *memory;
         OK(ferry_buffer_reserve(visitor.buffer, 1));
         meet_at_point(visit, &visitor);
-        OK(ferry_buffer_pin(visitor.buffer, 0, &memory));
+        OK(ferry_buffer_hold(visitor.buffer, 0, &memory));
         visited = came(&visitor);
         memset(memory, 1, COUNT * sizeof(int));
-        OK(ferry_buffer_unpin(visitor.buffer, 0));
+        OK(ferry_buffer_release(visitor.buffer, 0));
         DESTROY_BUFFERS(&visitor.buffer);
     }
     fixture_close(&f);
@@ -407,7 +407,7 @@ static void
 test_calls_for_a_rest_that_is_cut(void **state)
 {
     struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
-    OK(ferry_buffer_sync_to(resizer.buffer, 0, FERRY_REST, 1));
+    OK(ferry_buffer_sync_to(resizer.buffer, 0, FERRY_REST, 1, NULL));
     assert_true(have_met());
     assert_true(ferry_buffer_is_current(resizer.buffer, 1));
     DESTROY_BUFFERS(&resizer.buffer);
@@ -444,10 +444,10 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     ferry_buffer *buffers[FIT] = {make_dirty(f, 4)};
     ferry_block *block;
     meet_in("copy_download", destroy_beside, buffers);
-    OK(ferry_pool_take(device_pool(f), LIMIT - 4096, NULL, &block));
+    OK(ferry_pool_allocate(device_pool(f), LIMIT - 4096, NULL, &block));
     assert_true(have_met());
     assert_null(f->context->stores);
-    OK(ferry_pool_give(&block, NULL));
+    OK(ferry_block_free(&block, NULL));
 }
 
 /* The same while a copy moves to denser memory. */
@@ -505,7 +505,7 @@ test_buffers_come_before_they_are_walked_over(void **state)
     struct crowd crowd = {.f = *state, .buffers = {make_ints(*state, 0)}};
     size_t seen = 0;
     short_memory_meet(sizeof(ferry_buffer_info), create_beside, &crowd);
-    OK(ferry_context_walk(crowd.f->context, count_one, &seen));
+    OK(ferry_context_for_each_buffer(crowd.f->context, count_one, &seen));
     assert_int_equal(seen, MANY);
     for (size_t i = 0; i < MANY; i++)
         ferry_buffer_destroy(&crowd.buffers[i]);

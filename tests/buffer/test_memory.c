@@ -14,7 +14,7 @@ static uint64_t
 capabilities_of(fixture *f)
 {
     ferry_place_info info;
-    OK(ferry_context_place_info(f->context, 1, &info));
+    OK(ferry_context_get_place_info(f->context, 1, &info));
     return info.capabilities;
 }
 
@@ -58,12 +58,12 @@ test_pinned_is_said_honestly(void **state)
         ferry_buffer *pinned, *pageable;
         OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &pinned));
         OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PAGEABLE}, &pageable));
-        assert_false(ferry_buffer_is_pinned(pinned));
+        assert_false(ferry_buffer_is_page_locked(pinned));
         touch(f, pinned, 0, FERRY_OVERWRITE, 0, FERRY_REST);
         touch(f, pageable, 0, FERRY_OVERWRITE, 0, FERRY_REST);
-        assert_int_equal(ferry_buffer_is_pinned(pinned), can_pin);
-        assert_int_equal(take_snapshot(pinned).info.pinned, can_pin);
-        assert_false(ferry_buffer_is_pinned(pageable));
+        assert_int_equal(ferry_buffer_is_page_locked(pinned), can_pin);
+        assert_int_equal(take_snapshot(pinned).info.page_locked, can_pin);
+        assert_false(ferry_buffer_is_page_locked(pageable));
         ferry_buffer_destroy(&pinned);
         ferry_buffer_destroy(&pageable);
     }
@@ -90,7 +90,7 @@ test_the_path_follows_the_memory(void **state)
         ferry_buffer *b = i ? pageable : pinned;
         write_counting(f, b, 0, 0, FERRY_REST, 1);
         ferry_transfer_stats before = moved(f);
-        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1));
+        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
         ferry_transfer_stats after = moved(f);
         assert_int_equal(after.direct.bytes - before.direct.bytes, i ? 0 : BYTES);
         assert_int_equal(after.staged.bytes - before.staged.bytes, i ? BYTES : 0);
@@ -162,7 +162,7 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
 {
     fixture *f = *state;
     ferry_buffer *plain = make_in(f, FERRY_MEMORY_DEFAULT);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(plain, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(plain, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
     ferry_buffer_destroy(&plain);
     if (!(capabilities_of(f) & FERRY_CAN_MANAGE_CONCURRENTLY))
         return;
@@ -170,12 +170,12 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
     write_counting(f, b, 0, 0, FERRY_REST, 2);
     for (int place = 0; place <= f->places; place++) {
         for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY; advice++)
-            OK(ferry_buffer_advise(b, (ferry_advice)advice, place));
-        OK(ferry_buffer_prefetch(b, place, NULL));
+            OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
+        OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 2);
     }
     OK(ferry_buffer_wait_idle(b, 0));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, (ferry_advice)7, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)7, 1));
     ferry_buffer_destroy(&b);
 }
 
@@ -187,11 +187,11 @@ test_memory_info_adds_up(void **state)
     for (int place = 0; place <= f->places; place++) {
         ferry_memory_info before, during, after;
         ferry_buffer *b = make_ints(f, 1 << 20);
-        OK(ferry_context_memory_info(f->context, place, &before));
+        OK(ferry_context_get_memory_info(f->context, place, &before));
         OK(ferry_buffer_reserve(b, place));
-        OK(ferry_context_memory_info(f->context, place, &during));
+        OK(ferry_context_get_memory_info(f->context, place, &during));
         ferry_buffer_destroy(&b);
-        OK(ferry_context_memory_info(f->context, place, &after));
+        OK(ferry_context_get_memory_info(f->context, place, &after));
         assert_int_equal(before.free + before.used, before.total);
         assert_int_equal(during.free + during.used, during.total);
         assert_int_equal(after.free + after.used, after.total);
@@ -270,16 +270,16 @@ test_streams_that_outlive_their_context(void **state)
     ferry_kernel *kernel;
     bool done;
     ferry_parameter parameter = {INT, FERRY_READ};
-    ferry_kernel_source source = {.name = "nothing", .host_body = nothing, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "nothing", .host_function = nothing, .parameters = &parameter, .parameter_count = 1};
     OK(ferry_context_create(NULL, &context));
     OK(ferry_stream_create(context, 1, &stream));
-    OK(ferry_stream_record(stream, &event));
+    OK(ferry_stream_record(stream, 0, &event));
     OK(ferry_kernel_create(context, &source, &kernel));
     ferry_context_destroy(&context);
 
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_flush(stream));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_synchronize(stream));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_record(stream, &other));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_record(stream, 0, &other));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_wait_event(stream, event));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_synchronize(event));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_query(event, &done));
@@ -333,7 +333,7 @@ test_memory_of_a_buffer_is_used_again(void **state)
         OK(ferry_buffer_create(f->context, INT, COUNT, i % 3 == 0 ? &named : NULL, &b));
         STATE(b, UNINITIALIZED);
         ferry_buffer_info info;
-        OK(ferry_buffer_info_get(b, &info));
+        OK(ferry_buffer_get_info(b, &info));
         assert_string_equal(info.name, i % 3 == 0 ? "named" : "");
         assert_int_equal(info.scopes, 0);
         assert_int_equal(info.places_with_copy, 0);
@@ -367,16 +367,16 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
         else
             OK(ferry_context_pool(f->context, place, FERRY_MEMORY_DEVICE, &others));
         OK(ferry_context_pool(limited, place, FERRY_MEMORY_DEFAULT, &own));
-        OK(ferry_pool_take(others, 100 * MIB, NULL, &taken));
-        OK(ferry_context_memory_info(limited, place, &info));
+        OK(ferry_pool_allocate(others, 100 * MIB, NULL, &taken));
+        OK(ferry_context_get_memory_info(limited, place, &info));
         assert_int_equal(info.total, 64 * MIB);
         assert_int_equal(info.free, 64 * MIB);
-        OK(ferry_pool_take(own, 32 * MIB - 64, NULL, &block)); /* a red zone fits */
-        OK(ferry_context_memory_info(limited, place, &info));
+        OK(ferry_pool_allocate(own, 32 * MIB - 64, NULL, &block)); /* a red zone fits */
+        OK(ferry_context_get_memory_info(limited, place, &info));
         assert_int_equal(info.free, 32 * MIB);
         assert_int_equal(info.used, 32 * MIB);
-        OK(ferry_pool_give(&block, NULL));
-        OK(ferry_pool_give(&taken, NULL));
+        OK(ferry_block_free(&block, NULL));
+        OK(ferry_block_free(&taken, NULL));
         ferry_context_destroy(&limited);
     }
 }
@@ -406,8 +406,10 @@ static uint64_t
 device_frees(ferry_pool *pool)
 {
     ferry_pool_stats stats;
-    OK(ferry_pool_statistics(pool, &stats));
-    return stats.device_frees;
+    struct ferryi_pool_details details;
+    OK(ferry_pool_get_stats(pool, &stats));
+    ferryi_pool_get_details(pool, &details);
+    return details.device_frees;
 }
 
 /* "Calls that wait for the device never trim": also when idle memory is old, and the period over. */
@@ -423,15 +425,15 @@ test_waits_never_trim(void **state)
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
-        OK(ferry_pool_take(pool, (size_t)3 << 20, f->stream, &blocks[i]));
+        OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
     for (size_t i = 0; i < LENGTH(blocks); i++)
-        OK(ferry_pool_give(&blocks[i], f->stream));
+        OK(ferry_block_free(&blocks[i], f->stream));
     ferryi_sleep_ns(20 * 1000 * 1000);
 
     uint64_t frees = device_frees(pool);
     for (int round = 0; round < 300; round++) {
         bool done;
-        OK(ferry_stream_record(f->stream, &event));
+        OK(ferry_stream_record(f->stream, 0, &event));
         OK(ferry_stream_wait_event(f->stream, event));
         OK(ferry_stream_flush(f->stream));
         OK(ferry_event_query(event, &done));
@@ -441,9 +443,9 @@ test_waits_never_trim(void **state)
         ferry_event_destroy(&event);
     }
     assert_int_equal(device_frees(pool), frees);
-    OK(ferry_pool_take(pool, (size_t)40 << 20, f->stream, &block)); /* it was due */
+    OK(ferry_pool_allocate(pool, (size_t)40 << 20, f->stream, &block)); /* it was due */
     assert_true(device_frees(pool) >= frees + LENGTH(blocks));
-    OK(ferry_pool_give(&block, f->stream));
+    OK(ferry_block_free(&block, f->stream));
     OK(ferry_pool_configure(pool, NULL));
     ferry_buffer_destroy(&b);
 }

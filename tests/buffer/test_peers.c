@@ -6,6 +6,7 @@
 
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
@@ -14,12 +15,12 @@ static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
     ferry_context_options options = {
-        .devices = devices, .staging_chunk_bytes = 4096, .staging_chunk_count = 2, .emulated_without_peers = without_peers};
+        .devices = devices, .tuning = without_peers ? "staging.chunk=4K staging.chunks=2 emulated.peers=no" : "staging.chunk=4K staging.chunks=2"};
     fixture_open(f, &options);
     assert_int_equal(f->places, 3);
     for (int place = 1; place <= 3; place++) {
         ferry_place_info info;
-        OK(ferry_context_place_info(f->context, place, &info));
+        OK(ferry_context_get_place_info(f->context, place, &info));
         assert_int_equal(!(info.capabilities & FERRY_CAN_PEER), without_peers);
     }
 }
@@ -206,7 +207,7 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
     ferry_transfer_stats now = moved(f);
     assert_int_equal(now.peer.copies - before->peer.copies, 1);
     assert_int_equal(now.batch_submissions - before->batch_submissions, 1);
-    assert_int_equal(now.batch_pieces - before->batch_pieces, pieces);
+    assert_int_equal(now.batch_copies - before->batch_copies, pieces);
     assert_int_equal(now.peer_staged.copies - before->peer_staged.copies, staged);
     assert_int_equal(now.peer_staged.bytes - before->peer_staged.bytes, staged ? now.peer.bytes - before->peer.bytes : 0);
     assert_int_equal(f->trace.staged, staged);
@@ -215,10 +216,10 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
 
 /* Submits at the place of the target and waits. */
 static ferry_status
-submit_at(fixture *f, ferry_batch *batch, int place)
+submit_at(fixture *f, copy_list *batch, int place)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_batch_submit_async(batch, stream_of(f, place), &event);
+    ferry_status status = copy_list_submit(batch, ASYNC(stream_of(f, place), &event));
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);
@@ -231,12 +232,12 @@ check_submissions(fixture *f, bool without_peers)
 {
     enum { RANGES = 500, STEP = 6 };
     ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
-    ferry_batch *batch;
+    copy_list *batch;
     write_counting(f, a, 1, 0, FERRY_REST, 1);
     write_counting(f, b, 2, 0, FERRY_REST, 50000);
-    OK(ferry_batch_create(f->context, &batch));
+    OK(copy_list_create(&batch));
     for (size_t i = 0; i < RANGES; i++)
-        OK(ferry_batch_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES), 4));
+        OK(copy_list_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES), 4));
     for (int round = 0; round < 2; round++) { /* peer access is asked for in the first */
         ferry_transfer_stats before = moved(f);
         OK(submit_at(f, batch, 2));
@@ -246,7 +247,7 @@ check_submissions(fixture *f, bool without_peers)
     }
     ferry_transfer_stats before = moved(f);
     ferry_event *event;
-    OK(ferry_buffer_copy_2d_async(b, INT, 4, STEP, a, 4, STEP, 1, RANGES - 1, stream_of(f, 2), &event));
+    OK(copy_rows(b, INT, 4, STEP, a, 4, STEP, 1, RANGES - 1, ASYNC(stream_of(f, 2), &event)));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     expect_one_submission(f, &before, RANGES - 1, without_peers);
@@ -258,7 +259,7 @@ check_submissions(fixture *f, bool without_peers)
             expect_counting(f, b, place, STEP * i + 5, 1, 50000);
         }
     }
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&a);
     ferry_buffer_destroy(&b);
 }
@@ -279,18 +280,18 @@ check_ranges(fixture *f, bool without_peers)
     for (int round = 0; round < 12; round++) {
         support_seed = seed;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
-        ferry_batch *batch;
+        copy_list *batch;
         int from = 1 + (int)random_below(&seed, 3), to = from % 3 + 1;
         size_t gap = random_below(&seed, 3), most = round % 3 ? 40 : 2500, source = 0;
         write_counting(f, a, from, 0, FERRY_REST, 1);
         write_counting(f, b, to, 0, FERRY_REST, 50000);
-        OK(ferry_batch_create(f->context, &batch));
+        OK(copy_list_create(&batch));
         for (int i = 0; i < COUNT; i++)
             expected[i] = i + 50000;
         for (size_t at = 0; at < COUNT;) {
             size_t count = 1 + random_below(&seed, most);
             count = ferryi_min_size(count, COUNT - at);
-            OK(ferry_batch_copy(batch, b, INT, at, a, source, count));
+            OK(copy_list_copy(batch, b, INT, at, a, source, count));
             for (size_t i = 0; i < count; i++)
                 expected[at + i] = (int32_t)(source + i) + 1;
             at += count + gap;
@@ -298,9 +299,9 @@ check_ranges(fixture *f, bool without_peers)
         }
         OK(submit_at(f, batch, to));
         assert_true(ferry_buffer_is_current(b, to));
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
         assert_memory_equal(got, expected, sizeof(got));
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
         ferry_buffer_destroy(&a);
         ferry_buffer_destroy(&b);
     }
@@ -321,7 +322,7 @@ test_part_of_the_ranges_goes(void **state)
     enum { INVALID_VALUE = 1, NOT_SUPPORTED = 801, RANGES = 3 };
     fixture f;
     struct fakecuda fake = {0};
-    ferry_batch *batch;
+    copy_list *batch;
     (void)state;
     if (!has_three_cuda_devices(&fake))
         skip();
@@ -330,9 +331,9 @@ test_part_of_the_ranges_goes(void **state)
     write_counting(&f, a, 1, 0, FERRY_REST, 1);
     write_counting(&f, b, 2, 0, FERRY_REST, 50000);
     touch(&f, b, 0, FERRY_READ, 0, FERRY_REST);
-    OK(ferry_batch_create(f.context, &batch));
+    OK(copy_list_create(&batch));
     for (size_t i = 0; i < RANGES; i++)
-        OK(ferry_batch_copy(batch, b, INT, 1000 * i, a, 1000 * i, 10 + i));
+        OK(copy_list_copy(batch, b, INT, 1000 * i, a, 1000 * i, 10 + i));
     fake.fakecuda_fail_next("cuDeviceCanAccessPeer", NOT_SUPPORTED, 1);
     fake.fakecuda_fail_next("cuMemcpyPeerAsync", INVALID_VALUE, 2);
     ferry_transfer_stats before = moved(&f);
@@ -346,7 +347,7 @@ test_part_of_the_ranges_goes(void **state)
     OK(submit_at(&f, batch, 2));
     for (size_t i = 0; i < RANGES; i++)
         expect_counting(&f, b, 0, 1000 * i, 10 + i, 1);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     DESTROY_BUFFERS(&a, &b);
     fixture_close(&f);
 }
@@ -357,20 +358,20 @@ fail_call(fixture *f, uint64_t nth)
 {
     static int32_t first[COUNT], again[COUNT];
     ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
-    ferry_batch *batch;
+    copy_list *batch;
     write_counting(f, a, 1, 0, FERRY_REST, 1);
     write_counting(f, b, 2, 0, FERRY_REST, 50000);
     touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
-    OK(ferry_batch_create(f->context, &batch));
+    OK(copy_list_create(&batch));
     for (size_t i = 0; i < COUNT / 10; i++)
-        OK(ferry_batch_copy(batch, b, INT, 10 * i, a, 10 * i, 7));
+        OK(copy_list_copy(batch, b, INT, 10 * i, a, 10 * i, 7));
     fault_arm(nth);
     ferry_status status = submit_at(f, batch, 2);
     bool tripped = fault_tripped();
     fault_disarm();
     if (status != FERRY_OK)
         assert_non_null(strstr(ferry_last_error(), "fault injected"));
-    OK(ferry_buffer_copy_to(b, INT, 0, first, COUNT));
+    OK(ferry_buffer_copy_to(b, INT, 0, first, COUNT, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_true((first[i] == i + 50000 && (status != FERRY_OK || i % 10 >= 7)) || (first[i] == i + 1 && i % 10 < 7));
     for (int place = 2; place >= 0; place--) {
@@ -382,7 +383,7 @@ fail_call(fixture *f, uint64_t nth)
     }
     OK(submit_at(f, batch, 2));
     expect_counting(f, b, 0, 0, 7, 1);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     ferry_buffer_destroy(&a);
     ferry_buffer_destroy(&b);
     for (int place = 1; place <= 2; place++)
@@ -396,8 +397,8 @@ test_whatever_call_fails(void **state)
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f, &(ferry_context_options){.devices = "fault:2", .emulated_without_peers = without, .staging_chunk_bytes = 4096,
-                                                  .staging_chunk_count = 2});
+        fixture_open(&f, &(ferry_context_options){.devices = "fault:2", .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
+                                                                    : "staging.chunk=4K staging.chunks=2"});
         uint64_t nth = 1;
         while (fail_call(&f, nth))
             nth++;
@@ -412,7 +413,7 @@ static void
 check_copies(fixture *f, bool without_peers)
 {
     static int32_t got[COUNT];
-    ferry_batch *batch;
+    copy_list *batch;
     for (int to = 1; to <= 3; to++) {
         int from = to % 3 + 1;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
@@ -420,25 +421,25 @@ check_copies(fixture *f, bool without_peers)
         write_counting(f, b, to, 0, FERRY_REST, 50000);
         ferry_transfer_stats before = moved(f);
         ferry_event *event;
-        OK(ferry_batch_create(f->context, &batch));
+        OK(copy_list_create(&batch));
         for (size_t i = 0; i < 10; i++)
-            OK(ferry_batch_copy(batch, b, INT, 100 * i, a, 100 * i, 60));
-        OK(ferry_batch_submit_async(batch, stream_of(f, to), &event));
+            OK(copy_list_copy(batch, b, INT, 100 * i, a, 100 * i, 60));
+        OK(copy_list_submit(batch, ASYNC(stream_of(f, to), &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
         expect_one_submission(f, &before, 10, without_peers);
         before = moved(f);
-        OK(ferry_buffer_copy_2d_async(b, INT, 1000, 100, a, 1000, 100, 60, 10, stream_of(f, to), &event));
+        OK(copy_rows(b, INT, 1000, 100, a, 1000, 100, 60, 10, ASYNC(stream_of(f, to), &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
         expect_one_submission(f, &before, 10, without_peers);
         assert_true(ferry_buffer_is_current(b, to));
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT));
+        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i < 2000 && i % 100 < 60 ? i + 1 : i + 50000);
-        ferry_batch_destroy(&batch);
+        copy_list_destroy(&batch);
         ferry_buffer_destroy(&a);
         ferry_buffer_destroy(&b);
     }

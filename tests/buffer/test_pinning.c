@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/support/fault.h"
+#include "tests/support/copies.h"
 
 #define KIB ((size_t)1024)
 #define COUNT (100 * KIB) /* ints: 400 KiB */
@@ -34,16 +35,16 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
         return;
     ferry_buffer *x = make_ints(f, COUNT);
     for (int round = 1; round <= PINS_IN; round++) {
-        assert_false(ferry_buffer_is_pinned(x));
+        assert_false(ferry_buffer_is_page_locked(x));
         ferry_transfer_stats before = moved(f);
         cross(f, x, COUNT, round);
         assert_int_equal(moved(f).staged.copies - before.staged.copies, 1);
     }
-    assert_true(ferry_buffer_is_pinned(x));
-    assert_int_equal(moved(f).turned_pinned, 1);
+    assert_true(ferry_buffer_is_page_locked(x));
+    assert_int_equal(moved(f).auto_pinned, 1);
     ferry_buffer_info info;
-    OK(ferry_buffer_info_get(x, &info));
-    assert_true(info.pinned);
+    OK(ferry_buffer_get_info(x, &info));
+    assert_true(info.page_locked);
 
     ferry_transfer_stats before = moved(f);
     cross(f, x, COUNT, 77);
@@ -64,7 +65,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
 
     /* Resized, evicted and made again it is ordinary memory. */
     OK(ferry_buffer_resize(x, 2 * COUNT));
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
 }
 
@@ -77,33 +78,33 @@ test_downloads_count_too(void **state)
     ferry_buffer *x = make_ints(f, COUNT);
     write_counting(f, x, 1, 0, COUNT, 0);
     for (int round = 1; round <= PINS_IN; round++) {
-        assert_false(ferry_buffer_is_pinned(x));
+        assert_false(ferry_buffer_is_page_locked(x));
         add_to(f, x, 1, 0, COUNT, 1);
         touch(f, x, 0, FERRY_READ, 0, COUNT);
     }
-    assert_true(ferry_buffer_is_pinned(x));
+    assert_true(ferry_buffer_is_page_locked(x));
     add_to(f, x, 1, 0, COUNT, 1);
     expect_counting(f, x, 0, 0, COUNT, PINS_IN + 1);
     OK(ferry_buffer_evict(x, 0));
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     expect_counting(f, x, 0, 0, COUNT, PINS_IN + 1);
     ferry_buffer_destroy(&x);
 }
 
 /* Two buffers into a third, in many small pieces that take turns. */
 static void
-cross_in_pieces(fixture *f, ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces, ferry_stream *stream)
+cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces, ferry_stream *stream)
 {
-    ferry_batch *batch;
+    copy_list *batch;
     ferry_event *event;
-    OK(ferry_batch_create(f->context, &batch));
+    OK(copy_list_create(&batch));
     for (size_t i = 0; i < pieces; i++)
         for (size_t s = 0; s < 2; s++)
-            OK(ferry_batch_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s], i * (COUNT / 10), COUNT / 10));
-    OK(ferry_batch_submit_async(batch, stream, &event));
+            OK(copy_list_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s], i * (COUNT / 10), COUNT / 10));
+    OK(copy_list_submit(batch, ASYNC(stream, &event)));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
 }
 
 /* "a batch being one" */
@@ -116,27 +117,27 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)}, *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
     for (int round = 1; round <= PINS_IN; round++) {
         for (int s = 0; s < 2; s++) {
-            assert_false(ferry_buffer_is_pinned(sources[s]));
+            assert_false(ferry_buffer_is_page_locked(sources[s]));
             write_counting(f, sources[s], 0, 0, COUNT, round + s);
         }
-        cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
+        cross_in_pieces(up, sources, 10, stream_of(f, 1));
     }
     for (int s = 0; s < 2; s++) {
-        assert_true(ferry_buffer_is_pinned(sources[s]));
+        assert_true(ferry_buffer_is_page_locked(sources[s]));
         /* A piece that is nowhere whole is put together at the host. */
         write_counting(f, sources[s], 1, 0, COUNT, 7);
         for (size_t i = 0; i < 10; i++)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
     }
-    assert_int_equal(moved(f).turned_pinned, 2);
+    assert_int_equal(moved(f).auto_pinned, 2);
     for (int round = 1; round <= PINS_IN; round++) {
-        assert_false(ferry_buffer_is_pinned(down));
-        cross_in_pieces(f, down, sources, 10, NULL);
+        assert_false(ferry_buffer_is_page_locked(down));
+        cross_in_pieces(down, sources, 10, NULL);
     }
-    assert_true(ferry_buffer_is_pinned(down));
-    cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
-    cross_in_pieces(f, down, sources, 10, NULL);
-    assert_int_equal(moved(f).turned_pinned, 3);
+    assert_true(ferry_buffer_is_page_locked(down));
+    cross_in_pieces(up, sources, 10, stream_of(f, 1));
+    cross_in_pieces(down, sources, 10, NULL);
+    assert_int_equal(moved(f).auto_pinned, 3);
     for (size_t i = 0; i < 10; i++) {
         expect_counting(f, down, 0, 2 * i * (COUNT / 10), COUNT / 10, 7 - (int)(i * (COUNT / 10)));
         expect_counting(f, down, 0, (2 * i + 1) * (COUNT / 10), COUNT / 10, 7 - (int)((i + 1) * (COUNT / 10)));
@@ -145,11 +146,11 @@ test_a_batch_is_one_crossing(void **state)
     /* A small part of a copy does not count, however many pieces it is in, and neither does what stays on one side. */
     ferry_buffer *small = make_ints(f, 20 * COUNT);
     for (int round = 0; round < 2 * PIN_AFTER; round++) {
-        cross_in_pieces(f, small, sources, 10, NULL);
-        cross_in_pieces(f, up, sources, 10, stream_of(f, 1));
+        cross_in_pieces(small, sources, 10, NULL);
+        cross_in_pieces(up, sources, 10, stream_of(f, 1));
     }
-    assert_false(ferry_buffer_is_pinned(small));
-    assert_false(ferry_buffer_is_pinned(up));
+    assert_false(ferry_buffer_is_page_locked(small));
+    assert_false(ferry_buffer_is_page_locked(up));
     ferry_buffer_destroy(&small);
     for (int s = 0; s < 2; s++)
         ferry_buffer_destroy(&sources[s]);
@@ -171,8 +172,8 @@ test_what_does_not_turn_pinned(void **state)
         cross(f, x, small, round);
         cross(f, y, COUNT / 9, round);
     }
-    assert_false(ferry_buffer_is_pinned(x));
-    assert_false(ferry_buffer_is_pinned(y));
+    assert_false(ferry_buffer_is_page_locked(x));
+    assert_false(ferry_buffer_is_page_locked(y));
     ferry_buffer_destroy(&x);
     ferry_buffer_destroy(&y);
 
@@ -180,16 +181,16 @@ test_what_does_not_turn_pinned(void **state)
     x = make_ints(f, COUNT);
     for (int round = 0; round < 3 * PIN_AFTER; round++)
         cross(f, x, COUNT, round);
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
 
     reopen(f, (ferry_context_options){.pin_after = 3});
     x = make_ints(f, COUNT);
     for (int round = 0; round < 3; round++)
         cross(f, x, COUNT, round);
-    assert_false(ferry_buffer_is_pinned(x)); /* not inside the third, after it */
+    assert_false(ferry_buffer_is_page_locked(x)); /* not inside the third, after it */
     cross(f, x, COUNT, 3);
-    assert_true(ferry_buffer_is_pinned(x));
+    assert_true(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
 }
 
@@ -208,26 +209,26 @@ test_the_limit_and_pressure(void **state)
     for (int i = 0; i < 3; i++)
         for (int round = 0; round < 4; round++)
             cross(f, x[i], 4 * COUNT, round);
-    assert_true(ferry_buffer_is_pinned(x[0]));
-    assert_true(ferry_buffer_is_pinned(x[1]));
-    assert_false(ferry_buffer_is_pinned(x[2]));
+    assert_true(ferry_buffer_is_page_locked(x[0]));
+    assert_true(ferry_buffer_is_page_locked(x[1]));
+    assert_false(ferry_buffer_is_page_locked(x[2]));
 
     ferry_pool *pool;
     ferry_block *block;
     OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_PINNED, &pool));
-    OK(ferry_pool_take(pool, 5 * bytes, NULL, &block));
-    assert_false(ferry_buffer_is_pinned(x[0]));
-    assert_false(ferry_buffer_is_pinned(x[1]));
+    OK(ferry_pool_allocate(pool, 5 * bytes, NULL, &block));
+    assert_false(ferry_buffer_is_page_locked(x[0]));
+    assert_false(ferry_buffer_is_page_locked(x[1]));
     for (int i = 0; i < 3; i++) {
         cross(f, x[i], 4 * COUNT, 9 + i);
         expect_counting(f, x[i], 1, 0, 4 * COUNT, 9 + i);
-        assert_false(ferry_buffer_is_pinned(x[i]));
+        assert_false(ferry_buffer_is_page_locked(x[i]));
     }
-    OK(ferry_pool_give(&block, NULL));
+    OK(ferry_block_free(&block, NULL));
     OK(ferry_pool_trim(pool, 0));
     cross(f, x[1], 4 * COUNT, 50);
     cross(f, x[1], 4 * COUNT, 51);
-    assert_true(ferry_buffer_is_pinned(x[1]));
+    assert_true(ferry_buffer_is_page_locked(x[1]));
     for (int i = 0; i < 3; i++)
         ferry_buffer_destroy(&x[i]);
 }
@@ -243,9 +244,9 @@ test_memory_is_unlocked_before_it_goes_back(void **state)
     for (int round = 0; round < 20; round++) {
         ferry_buffer *x = make_ints(f, COUNT);
         cross(f, x, COUNT, round);
-        assert_false(ferry_buffer_is_pinned(x));
+        assert_false(ferry_buffer_is_page_locked(x));
         cross(f, x, COUNT, round + 1);
-        assert_true(ferry_buffer_is_pinned(x));
+        assert_true(ferry_buffer_is_page_locked(x));
         assert_int_equal(ferryi_engine_pins(f->context->engine)->count, 1);
         ferry_buffer_destroy(&x);
         assert_int_equal(ferryi_engine_pins(f->context->engine)->count, 0);
@@ -286,23 +287,23 @@ test_copies_of_registered_memory_go_straight(void **state)
     ferry_buffer *x = make_ints(f, COUNT);
     touch(f, x, 1, FERRY_OVERWRITE, 0, COUNT);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10));
+    OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10, NULL));
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.bytes, before.staged.bytes);
     /* It may be used again at once. */
     memset(memory, 0, bytes);
-    OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10));
+    OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10, NULL));
     for (size_t i = 5; i < COUNT - 5; i++)
         assert_int_equal(memory[i], (int)i + 3);
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
 
     /* Into memory that is not registered it goes as ever. */
-    OK(ferry_buffer_copy_to(x, INT, 5, back + 5, COUNT - 10));
+    OK(ferry_buffer_copy_to(x, INT, 5, back + 5, COUNT - 10, NULL));
     assert_memory_equal(back + 5, memory + 5, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.copies - before.staged.copies, 1);
     OK(ferry_context_unregister_host(f->context, memory));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
-    OK(ferry_buffer_copy_to(x, INT, 0, memory, COUNT));
+    OK(ferry_buffer_copy_to(x, INT, 0, memory, COUNT, NULL));
     assert_int_equal(moved(f).staged.copies - before.staged.copies, 2);
     ferry_buffer_destroy(&x);
     free(memory);
@@ -320,9 +321,9 @@ test_a_wrap_of_registered_memory(void **state)
     assert_non_null(memory);
     ferry_buffer *x;
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     OK(ferry_context_register_host(f->context, memory, bytes));
-    assert_true(ferry_buffer_is_pinned(x));
+    assert_true(ferry_buffer_is_page_locked(x));
     ferry_transfer_stats before = moved(f);
     cross(f, x, COUNT, 8);
     add_to(f, x, 1, 0, COUNT, 1);
@@ -330,11 +331,11 @@ test_a_wrap_of_registered_memory(void **state)
     assert_int_equal(moved(f).staged.copies, before.staged.copies);
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     OK(ferry_context_unregister_host(f->context, memory));
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     /* Memory of the program is never registered by itself. */
     for (int round = 0; round < 2 * PIN_AFTER; round++)
         cross(f, x, COUNT, round);
-    assert_false(ferry_buffer_is_pinned(x));
+    assert_false(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
     free(memory);
 }
@@ -376,8 +377,8 @@ test_memory_in_use_stays_registered(void **state)
     ferry_buffer *x = make_ints(f, count);
     touch(f, x, 1, FERRY_OVERWRITE, 0, count);
     struct inside inside = {.context = f->context, .memory = memory};
-    ferry_transfer_options options = {.keep_going = unregister_meanwhile, .user = &inside};
-    OK(ferry_buffer_copy_from_with(x, INT, 0, memory, count, &options));
+    ferry_copy_options options = {.keep_going = unregister_meanwhile, .user = &inside};
+    OK(ferry_buffer_copy_from(x, INT, 0, memory, count, &options));
     assert_int_equal(inside.status, FERRY_ERROR_BUSY);
     OK(ferry_context_unregister_host(f->context, memory));
     ferry_buffer_destroy(&x);
@@ -399,7 +400,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
     ferry_scope scope;
     void *pointer;
     for (int round = 0; round < 3 && status == FERRY_OK; round++) {
-        status = ferry_buffer_fill(x, INT, 0, COUNT, &round);
+        status = ferry_buffer_fill(x, INT, 0, COUNT, &round, NULL);
         if (status == FERRY_OK)
             status = ferry_buffer_invalidate(x, 0, FERRY_REST, 1);
         if (status == FERRY_OK)
@@ -411,7 +412,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
         status = ferry_context_register_host(context, memory, COUNT * sizeof(int));
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_copy_to(x, INT, 0, memory, COUNT);
+    status = ferry_buffer_copy_to(x, INT, 0, memory, COUNT, NULL);
     ferry_status undone = ferry_context_unregister_host(context, memory);
     return status != FERRY_OK ? status : undone;
 }
@@ -424,7 +425,7 @@ test_whatever_call_fails(void **state)
     fault_include_releases(true);
     for (uint64_t nth = 1;; nth++) {
         ferry_context *context;
-        ferry_context_options options = {.devices = "fault", .log = ignore, .pin_after = 2, .staging_threads = 2};
+        ferry_context_options options = {.devices = "fault", .log = ignore, .pin_after = 2, .tuning = "staging.threads=2"};
         int *memory = calloc(COUNT, sizeof(int));
         ferry_buffer *x;
         assert_non_null(memory);

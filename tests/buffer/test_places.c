@@ -17,7 +17,7 @@ test_marks_over_newer_bytes_conflict(void **state)
         snapshot before = take_snapshot(b);
         FAILS(FERRY_ERROR_CONFLICT, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, stream));
         expect_unchanged(b, &before);
-        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, place));
+        OK(ferry_buffer_sync_to(b, 0, FERRY_REST, place, NULL));
         OK(ferry_buffer_mark_dirty(b, 0, 10, place, stream));
         assert_false(ferry_buffer_is_current(b, !place));
         touch(f, b, !place, FERRY_UPDATE, 20, 1);
@@ -81,20 +81,20 @@ test_a_pinned_copy_keeps_its_address(void **state)
         ferry_buffer *b = make_ints(f, COUNT);
         ferry_scope scope;
         void *first, *second;
-        OK(ferry_buffer_pin(b, place, &first));
+        OK(ferry_buffer_hold(b, place, &first));
         STATE(b, UNINITIALIZED);
-        OK(ferry_buffer_pin(b, place, &second));
+        OK(ferry_buffer_hold(b, place, &second));
         assert_ptr_equal(first, second);
-        OK(ferry_buffer_unpin(b, place));
+        OK(ferry_buffer_release(b, place));
         write_counting(f, b, place, 0, FERRY_REST, 0);
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(b, place));
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
         /* Another place's pin is another pin, also where memory is shared. */
-        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unpin(b, place ? 0 : 1));
-        OK(ferry_buffer_unpin(b, place));
-        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unpin(b, place));
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
+        OK(ferry_buffer_release(b, place));
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
         OK(ferry_buffer_evict(b, place));
         expect_counting(f, b, 0, 0, FERRY_REST, 0);
         ferry_buffer_destroy(&b);
@@ -146,12 +146,12 @@ test_prefetch_moves_once(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_prefetch(b, 1, f->stream));
-    OK(ferry_buffer_prefetch(b, 1, f->stream));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, f->stream));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, f->stream));
     expect_counting(f, b, 1, 0, FERRY_REST, 0);
     expect_moved(f, &before, BYTES, 0);
     add_to(f, b, 1, 0, FERRY_REST, 1);
-    OK(ferry_buffer_prefetch(b, 0, f->stream));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, f->stream));
     expect_counting(f, b, 0, 0, FERRY_REST, 1);
     expect_moved(f, &before, BYTES, BYTES);
     ferry_buffer_destroy(&b);
@@ -166,7 +166,7 @@ note_prefetch(ferry_log_level level, const char *message, void *user)
 {
     struct logged *logged = user;
     logged->errors += level <= FERRY_LOG_WARNING;
-    logged->notes += level == FERRY_LOG_INFO && strstr(message, "a prefetch brought nothing: ");
+    logged->notes += level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
 }
 
 /* "One that finds no memory brings nothing and is logged as FERRY_LOG_INFO." */
@@ -182,9 +182,9 @@ test_a_prefetch_without_memory_is_no_error(void **state)
         return;
     OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 1 << 16, .log = note_prefetch, .log_user = &logged}, &context));
     OK(ferry_buffer_create(context, INT, 1 << 18, NULL, &b));
-    OK(ferry_buffer_fill(b, INT, 0, FERRY_REST, &value));
-    OK(ferry_buffer_prefetch(b, 1, ferry_context_stream(context, 1)));
-    OK(ferry_buffer_copy_to(b, INT, (1 << 18) - 1, &got, 1));
+    OK(ferry_buffer_fill(b, INT, 0, FERRY_REST, &value, NULL));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, ferry_context_stream(context, 1)));
+    OK(ferry_buffer_copy_to(b, INT, (1 << 18) - 1, &got, 1, NULL));
     assert_int_equal(got, value);
     ferry_buffer_destroy(&b);
     ferry_context_destroy(&context);

@@ -6,6 +6,7 @@
 
 #include "src/device/cuda_device.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 3000 };
 
@@ -44,7 +45,7 @@ make_buffer(struct world *world, int first)
 static void
 world_open(struct world *world)
 {
-    ferry_context_options options = {.devices = "cuda", .log = ignore_log, .staging_chunk_bytes = 4096};
+    ferry_context_options options = {.devices = "cuda", .log = ignore_log, .tuning = "staging.chunk=4K"};
     memset(world, 0, sizeof(*world));
     OK(ferry_context_create(&options, &world->f.context));
     world->f.places = 1;
@@ -54,7 +55,7 @@ world_open(struct world *world)
     world->at_host = make_buffer(world, 1000);
     world->at_both = make_buffer(world, 20000);
     world->at_device = make_buffer(world, 300000);
-    OK(ferry_buffer_sync_to(world->at_both, 0, FERRY_REST, 1));
+    OK(ferry_buffer_sync_to(world->at_both, 0, FERRY_REST, 1, NULL));
     OK(launch_add(&world->w, world->stream, world->at_device, 0, COUNT, 0));
     OK(ferry_buffer_wrap_host(world->f.context, INT, world->memory, COUNT, NULL, &world->wrapped));
     OK(ferry_stream_synchronize(world->stream));
@@ -85,7 +86,7 @@ use_device(struct world *world)
     if (status == FERRY_OK)
         status = ferry_stream_synchronize(world->stream);
     if (status == FERRY_OK)
-        status = ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT);
+        status = ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL);
     return status;
 }
 
@@ -93,7 +94,7 @@ static void
 expect_at_host(ferry_buffer *buffer, int first)
 {
     int values[COUNT];
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(values[i], first + i);
 }
@@ -112,12 +113,12 @@ expect_lost(struct world *world)
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
     /* What was only on the device is told to be lost, never older bytes. */
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT));
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
     /* It stays lost, for everything. */
     for (int i = 0; i < 3; i++) {
         FAILS(FERRY_ERROR_DEVICE_LOST, launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1));
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1, NULL));
         FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, world->stream, 0, COUNT, &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
@@ -218,19 +219,19 @@ test_a_loss_on_the_way_to_the_host(void **state)
     fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
     fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
     for (int i = 0; i < 2; i++)
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(buffers[i], 0, FERRY_REST, 0));
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(buffers[i], 0, FERRY_REST, 0, NULL));
     fake.fakecuda_fail_none();
 
     overwrite(buffers[0], 100, 50, 7);
     expect_constant(&world.f, buffers[0], 0, 100, 50, 7);
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, values, 100));
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, values, 100, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
     /* Nor by who meant to write, and did not. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) == FERRY_OK)
         ferry_scope_abandon(&scope);
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
     /* Page-locked memory that the lost device was to give is missed with a status. */
     memory = NULL;
     if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) == FERRY_OK) {
@@ -269,7 +270,7 @@ make_halves(fixture *f, work *w)
     OK(launch_fill(w, stream_of(f, 2), b, HALF, HALF, 2));
     OK(ferry_stream_synchronize(stream_of(f, 1)));
     OK(ferry_stream_synchronize(stream_of(f, 2)));
-    OK(ferry_buffer_sync_to(b, 0, 1, 2));
+    OK(ferry_buffer_sync_to(b, 0, 1, 2, NULL));
     return b;
 }
 
@@ -277,7 +278,7 @@ static ferry_status
 move_over(fixture *f, ferry_buffer *b)
 {
     (void)f;
-    return ferry_buffer_sync_to(b, 0, HALF, 2);
+    return ferry_buffer_sync_to(b, 0, HALF, 2, NULL);
 }
 
 /* As rows, to the device where another buffer lies. */
@@ -285,7 +286,7 @@ static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_2d_async(b, INT, HALF, 100, b, 0, 100, 50, 10, stream_of(f, 2), &event);
+    ferry_status status = copy_rows(b, INT, HALF, 100, b, 0, 100, 50, 10, ASYNC(stream_of(f, 2), &event));
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);
@@ -311,7 +312,7 @@ test_only_the_lost_one_of_two_is_lost(void **state)
             if (known)
                 FAILS(FERRY_ERROR_DEVICE_LOST, ferryi_device_synchronize(device_of(&f, 1)));
             FAILS(FERRY_ERROR_DEVICE_LOST, ways[i](&f, b));
-            FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(b, INT, 0, values, HALF));
+            FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(b, INT, 0, values, HALF, NULL));
             expect_constant(&f, b, 0, HALF, HALF, 2);
             expect_constant(&f, unmoved, 0, HALF, HALF, 2);
             OK(launch_fill(&w, stream_of(&f, 2), b, 0, HALF, 3));

@@ -4,7 +4,10 @@
 
 #include <stdio.h>
 
+#include <ferry/int_convert.h>
+
 #include "tests/support/fault.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 6000, CHUNK = 4096 };
 
@@ -25,7 +28,7 @@ struct world {
 
 struct operation {
     const char *name;
-    ferry_status (*run)(struct world *world, const ferry_transfer_options *options);
+    ferry_status (*run)(struct world *world, const ferry_copy_options *options);
     void (*expect)(struct world *world); /* changes new_target and new_memory, which are the old ones */
     size_t unit;                         /* bytes of an element of the memory; 0: it is no target */
     bool in_order;                       /* from the first element on */
@@ -39,30 +42,30 @@ enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
-submit(struct world *w, int parts, const ferry_transfer_options *options)
+submit(struct world *w, int parts, const ferry_copy_options *options)
 {
-    ferry_batch *batch = NULL;
+    copy_list *batch = NULL;
     ferry_status status;
-    FERRY_TRY(status, out, ferry_batch_create(w->f->context, &batch));
+    FERRY_TRY(status, out, copy_list_create(&batch));
     for (size_t at = 0; at < COUNT; at += STEP) {
         if (parts & INTO)
-            FERRY_TRY(status, out, ferry_batch_copy_from(batch, w->target, INT, at, w->ints + at, RANGE));
+            FERRY_TRY(status, out, copy_list_from(batch, w->target, INT, at, w->ints + at, RANGE));
         if (parts & ACROSS)
-            FERRY_TRY(status, out, ferry_batch_copy(batch, w->target, INT, at, w->source, at, RANGE));
+            FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, at, w->source, at, RANGE));
         if (parts & OUT)
-            FERRY_TRY(status, out, ferry_batch_copy_to(batch, w->target, INT, at, (int32_t *)w->memory + at, RANGE));
+            FERRY_TRY(status, out, copy_list_to(batch, w->target, INT, at, (int32_t *)w->memory + at, RANGE));
     }
-    status = ferry_batch_submit_with(batch, options);
+    status = copy_list_submit(batch, options);
 out:
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     return status;
 }
 
-static ferry_status run_batch_into(struct world *w, const ferry_transfer_options *options) { return submit(w, INTO, options); }
-static ferry_status run_batch_across(struct world *w, const ferry_transfer_options *options) { return submit(w, ACROSS, options); }
-static ferry_status run_batch_out(struct world *w, const ferry_transfer_options *options) { return submit(w, OUT, options); }
+static ferry_status run_batch_into(struct world *w, const ferry_copy_options *options) { return submit(w, INTO, options); }
+static ferry_status run_batch_across(struct world *w, const ferry_copy_options *options) { return submit(w, ACROSS, options); }
+static ferry_status run_batch_out(struct world *w, const ferry_copy_options *options) { return submit(w, OUT, options); }
 /* Two levels: the memory gets what the buffer got just before. */
-static ferry_status run_batch_levels(struct world *w, const ferry_transfer_options *options) { return submit(w, ACROSS | OUT, options); }
+static ferry_status run_batch_levels(struct world *w, const ferry_copy_options *options) { return submit(w, ACROSS | OUT, options); }
 
 static void
 expect_into(struct world *w)
@@ -94,30 +97,30 @@ expect_levels(struct world *w)
 }
 
 static ferry_status
-run_rows_into(struct world *w, const ferry_transfer_options *options)
+run_rows_into(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_from_2d_with(w->target, INT, 0, STEP, w->ints, STEP, RANGE, RANGES, options);
+    return copy_rows_from(w->target, INT, 0, STEP, w->ints, STEP, RANGE, RANGES, options);
 }
 
 static ferry_status
-run_rows_across(struct world *w, const ferry_transfer_options *options)
+run_rows_across(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_2d_with(w->target, INT, 0, STEP, w->source, 0, STEP, RANGE, RANGES, options);
+    return copy_rows(w->target, INT, 0, STEP, w->source, 0, STEP, RANGE, RANGES, options);
 }
 
 static ferry_status
-run_rows_out(struct world *w, const ferry_transfer_options *options)
+run_rows_out(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_to_2d_with(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
+    return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
 /* By way of memory in between, of which nothing is told. */
 enum { SHIFT = 7 };
 
 static ferry_status
-run_rows_over_themselves(struct world *w, const ferry_transfer_options *options)
+run_rows_over_themselves(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_2d_with(w->target, INT, SHIFT, STEP, w->target, 0, STEP, RANGE, RANGES, options);
+    return copy_rows(w->target, INT, SHIFT, STEP, w->target, 0, STEP, RANGE, RANGES, options);
 }
 
 static void
@@ -129,15 +132,17 @@ expect_rows_over_themselves(struct world *w)
 }
 
 static ferry_status
-run_batch_over_itself(struct world *w, const ferry_transfer_options *options)
+run_batch_over_itself(struct world *w, const ferry_copy_options *options)
 {
-    ferry_batch *batch = NULL;
+    copy_list *batch = NULL;
     ferry_status status;
-    FERRY_TRY(status, out, ferry_batch_create(w->f->context, &batch));
-    FERRY_TRY(status, out, ferry_batch_copy(batch, w->target, INT, SHIFT, w->target, 0, COUNT - SHIFT));
-    status = ferry_batch_submit_with(batch, options);
+    FERRY_TRY(status, out, copy_list_create(&batch));
+    const size_t half = COUNT / 2;
+    FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, SHIFT + half, w->target, half, COUNT - SHIFT - half));
+    FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, SHIFT, w->target, 0, half));
+    status = copy_list_submit(batch, options);
 out:
-    ferry_batch_destroy(&batch);
+    copy_list_destroy(&batch);
     return status;
 }
 
@@ -149,9 +154,9 @@ expect_shifted(struct world *w)
 
 /* One that the device does, where it can, and one that the host does. */
 static ferry_status
-run_from_shorts(struct world *w, const ferry_transfer_options *options)
+run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_int16_with((ferry_int_buffer){w->target}, 0, w->shorts, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_from_int16((ferry_int_buffer){w->target}, 0, w->shorts, COUNT, FERRY_CONVERT_SATURATE, options);
 }
 
 static void
@@ -162,9 +167,9 @@ expect_shorts(struct world *w)
 }
 
 static ferry_status
-run_from_doubles(struct world *w, const ferry_transfer_options *options)
+run_from_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_double_with((ferry_int_buffer){w->target}, 0, w->doubles, COUNT, FERRY_CONVERT_CHECK, options);
+    return ferry_int_copy_from_double((ferry_int_buffer){w->target}, 0, w->doubles, COUNT, FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -175,15 +180,15 @@ expect_doubles(struct world *w)
 }
 
 static ferry_status
-run_to_shorts(struct world *w, const ferry_transfer_options *options)
+run_to_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16_with((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
 }
 
 static ferry_status
-run_to_shorts_checked(struct world *w, const ferry_transfer_options *options)
+run_to_shorts_checked(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16_with((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_CHECK, options);
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -194,9 +199,9 @@ expect_to_shorts(struct world *w)
 }
 
 static ferry_status
-run_to_doubles(struct world *w, const ferry_transfer_options *options)
+run_to_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_double_with((ferry_int_buffer){w->target}, 0, (double *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_to_double((ferry_int_buffer){w->target}, 0, (double *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
 }
 
 static void
@@ -217,24 +222,22 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
 
 /* No device can look at the values for a function of the host's: what is fetched to be looked at is no part of the result. */
 static ferry_status
-run_to_own_checked(struct world *w, const ferry_transfer_options *options)
+run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
     const ferry_conversion own = {INT, DOUBLE, double_of_int};
-    return ferry_buffer_copy_to_converted_with(w->target, &own, 0, w->memory, COUNT, FERRY_CONVERT_CHECK, options);
+    return copy_to_converted(w->target, &own, 0, w->memory, COUNT, FERRY_CONVERT_CHECK, options);
 }
 
 static ferry_status
-run_convert(struct world *w, const ferry_transfer_options *options)
+run_convert(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_convert_from_float_with((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT,
-                                             FERRY_CONVERT_SATURATE, options);
+    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT, FERRY_CONVERT_SATURATE, options);
 }
 
 static ferry_status
-run_convert_checked(struct world *w, const ferry_transfer_options *options)
+run_convert_checked(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_convert_from_float_with((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT,
-                                             FERRY_CONVERT_CHECK, options);
+    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT, FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -345,7 +348,7 @@ count_arrived(struct world *w)
 {
     static int32_t first[COUNT], got[COUNT];
     char *text = strdup(ferry_last_error());
-    OK(ferry_buffer_copy_to(w->target, INT, 0, first, COUNT));
+    OK(ferry_buffer_copy_to(w->target, INT, 0, first, COUNT, NULL));
     size_t arrived = count_new(w, first, w->old_target, w->new_target, sizeof(int32_t));
     if (w->operation->unit)
         arrived += count_new(w, w->memory, w->old_memory, w->new_memory, w->operation->unit);
@@ -380,10 +383,10 @@ keep_going(size_t done, size_t total, void *user)
     return ++watch->calls != watch->stop_at;
 }
 
-static ferry_transfer_options
+static ferry_copy_options
 watched_by(struct watch *watch)
 {
-    return (ferry_transfer_options){.chunk_bytes = CHUNK, .keep_going = keep_going, .user = watch};
+    return (ferry_copy_options){.chunk_bytes = CHUNK, .keep_going = keep_going, .user = watch};
 }
 
 /* "the message says how many bytes arrived" */
@@ -399,7 +402,7 @@ check_message(const struct world *w, size_t arrived, size_t total)
 static void
 open_small(fixture *f, const char *devices)
 {
-    fixture_open(f, &(ferry_context_options){.devices = devices, .staging_chunk_bytes = CHUNK, .staging_chunk_count = 2});
+    fixture_open(f, &(ferry_context_options){.devices = devices, .tuning = "staging.chunk=4K staging.chunks=2"});
 }
 
 static void
@@ -428,7 +431,7 @@ check_progress(fixture *f, const struct operation *operation, enum start start)
     static struct world w;
     start_world(&w, f, operation, start);
     struct watch watch = {0};
-    const ferry_transfer_options options = watched_by(&watch);
+    const ferry_copy_options options = watched_by(&watch);
     OK(operation->run(&w, &options));
     if (watch.wrong || watch.last != watch.total)
         complain(&w, "progress is wrong", watch.last);
@@ -470,7 +473,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
     do {
         start_world(&w, f, operation, start);
         struct watch watch = {.stop_at = stop++};
-        const ferry_transfer_options options = watched_by(&watch);
+        const ferry_copy_options options = watched_by(&watch);
         status = operation->run(&w, &options);
         check_cancelled(&w, status, &watch);
         /* Nothing of it stays behind: the same again, and all arrives. */
@@ -537,7 +540,7 @@ stop_from_another_thread(fixture *f, const struct operation *operation, enum sta
         ferryi_mutex_init(&stopper.mutex);
         ferryi_cond_init(&stopper.changed);
         start_world(&w, f, operation, start);
-        const ferry_transfer_options options = {.chunk_bytes = CHUNK, .keep_going = ask_stopper, .user = &stopper};
+        const ferry_copy_options options = {.chunk_bytes = CHUNK, .keep_going = ask_stopper, .user = &stopper};
         OK(ferryi_thread_start(&thread, "stopper", say_stop, &stopper));
         status = operation->run(&w, &options);
         ferryi_mutex_lock(&stopper.mutex);
@@ -570,7 +573,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
     size_t bytes;
     start_world(&w, f, operation, start);
     struct watch watch = {0};
-    const ferry_transfer_options options = watched_by(&watch);
+    const ferry_copy_options options = watched_by(&watch);
     fault_arm(nth);
     ferry_status status = operation->run(&w, &options);
     bool tripped = fault_tripped();
@@ -641,8 +644,8 @@ sync_and_cancel(fixture *f, int place, enum start start)
         start_world(&w, f, NULL, start);
         bool current = ferry_buffer_is_current(w.target, place);
         struct watch watch = {.stop_at = stop++};
-        const ferry_transfer_options options = watched_by(&watch);
-        status = ferry_int_sync_to_with((ferry_int_buffer){w.target}, place, &options);
+        const ferry_copy_options options = watched_by(&watch);
+        status = ferry_int_sync_to((ferry_int_buffer){w.target}, place, &options);
         assert_false(watch.wrong);
         if (current || f->coherent) {
             assert_int_equal(watch.calls, 0); /* "where none is to be brought, keep_going is not asked" */
@@ -656,7 +659,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
             /* ... and are not brought again. */
             ferry_transfer_stats before = moved(f), after;
-            OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place));
+            OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
             assert_true(crossing(&after) - crossing(&before) <= sizeof(w.old_target) - watch.last);
         }
@@ -682,8 +685,8 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     /* A range of its own, whose bytes are counted from its beginning. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
-    const ferry_transfer_options options = watched_by(&watch);
-    OK(ferry_int_sync_to_range_with((ferry_int_buffer){b}, 100, 4000, 1, &options));
+    const ferry_copy_options options = watched_by(&watch);
+    OK(ferry_buffer_sync_to(((ferry_int_buffer){b}).raw, 100, 4000, 1, &options));
     assert_int_equal(watch.total, f->coherent ? 0 : 16000);
     assert_int_equal(watch.last, watch.total);
     assert_true(f->coherent || !ferry_buffer_is_current(b, 1));

@@ -3,6 +3,7 @@
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 1000 };
 
@@ -159,13 +160,13 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     for (size_t i = 0; i < parts; i++)
         write_counting(f, dirty, 0, 3 * i, 1, 3);
     short_memory_arm(nth);
-    ferry_status status = ferry_pool_take(device_pool(f), BLOCK, NULL, &block);
+    ferry_status status = ferry_pool_allocate(device_pool(f), BLOCK, NULL, &block);
     bool tripped = short_memory_tripped();
     short_memory_disarm();
     if (status != FERRY_OK)
         assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
     if (block)
-        OK(ferry_pool_give(&block, NULL));
+        OK(ferry_block_free(&block, NULL));
     assert_int_equal(dirty->store->claim_count, 0);
     assert_int_equal(dirty->store->map.reserved, 0);
     expect_counting(f, dirty, 0, 0, FERRY_REST, 3);
@@ -201,14 +202,14 @@ test_no_memory_to_walk_over_buffers(void **state)
     char text[8] = "before";
     for (uint64_t nth = 1; nth <= 2; nth++) {
         short_memory_arm(nth);
-        FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_context_walk(f->context, see, &seen));
+        FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_context_for_each_buffer(f->context, see, &seen));
         assert_int_equal(seen, 0);
         short_memory_arm(nth);
         assert_int_equal(ferry_context_describe(f->context, text, sizeof(text)), 0);
         assert_string_equal(text, "");
     }
     short_memory_disarm();
-    OK(ferry_context_walk(f->context, see, &seen));
+    OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen, 1);
     assert_int_equal(ferry_context_describe(f->context, NULL, 0), length);
     DESTROY_BUFFERS(&buffer);
@@ -237,15 +238,15 @@ test_managed_memory_is_not_evicted(void **state)
     OK(ferry_buffer_create(f->context, INT, 4 << 20, &managed, &first));
     OK(ferry_buffer_create(f->context, INT, 4 << 20, &managed, &second));
     write_counting(f, first, 1, 0, FERRY_REST, 3);
-    OK(ferry_buffer_pin(first, 0, &before));
-    OK(ferry_buffer_unpin(first, 0));
+    OK(ferry_buffer_hold(first, 0, &before));
+    OK(ferry_buffer_release(first, 0));
     fault_hook(refuse_memory, &refused);
     FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_host(second, INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory));
     assert_true(refused > 0);
     fault_hook(NULL, NULL);
-    OK(ferry_buffer_pin(first, 0, &after));
+    OK(ferry_buffer_hold(first, 0, &after));
     assert_ptr_equal(before, after);
-    OK(ferry_buffer_unpin(first, 0));
+    OK(ferry_buffer_release(first, 0));
     expect_counting(f, first, 0, 0, FERRY_REST, 3);
     DESTROY_BUFFERS(&first, &second);
 }
@@ -314,10 +315,10 @@ test_no_way_between(void **state)
     ferry_buffer *buffer = make_ints(f, LARGE);
     write_counting(f, buffer, 1, 0, LARGE, 0);
     fault_hook(refuse_more_memory, NULL);
-    FAILS(FERRY_ERROR_DEVICE, ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1));
+    FAILS(FERRY_ERROR_DEVICE, ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1, NULL));
     fault_hook(NULL, NULL);
     expect_counting(f, buffer, 1, 0, LARGE, 0);
-    OK(ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1));
+    OK(ferry_buffer_copy(buffer, INT, 1, buffer, 0, LARGE - 1, NULL));
     expect_counting(f, buffer, 0, 1, LARGE - 1, -1);
     DESTROY_BUFFERS(&buffer);
 }
@@ -380,20 +381,20 @@ test_blocks_whose_use_cannot_be_noted(void **state)
     ferry_block *block;
     int value = 3;
     make_crowd(f, streams);
-    OK(ferry_pool_take(device_pool(f), 4096, streams[STREAM_CROWD - 1], &block));
+    OK(ferry_pool_allocate(device_pool(f), 4096, streams[STREAM_CROWD - 1], &block));
     void *memory = ferry_block_pointer(block);
     device_write(f, 1, memory, &value, sizeof(value));
     OK(ferry_stream_synchronize(f->stream));
     queue_fill(f, streams[STREAM_CROWD - 1], memory, 6, 1);
     fault_hook(refuse_events, NULL);
-    OK(ferry_pool_give(&block, streams[STREAM_CROWD - 1]));
+    OK(ferry_block_free(&block, streams[STREAM_CROWD - 1]));
     fault_hook(NULL, NULL);
     assert_null(block);
-    OK(ferry_pool_take(device_pool(f), 4096, NULL, &block));
+    OK(ferry_pool_allocate(device_pool(f), 4096, NULL, &block));
     assert_ptr_equal(ferry_block_pointer(block), memory);
     device_read(f, 1, &value, memory, sizeof(value));
     assert_int_equal(value, 6);
-    OK(ferry_pool_give(&block, NULL));
+    OK(ferry_block_free(&block, NULL));
     destroy_crowd(streams);
 }
 
@@ -455,10 +456,10 @@ lose_one_copy(const char *slot, void *user)
 }
 
 static void
-submit_lost(ferry_batch *batch)
+submit_lost(copy_list *batch)
 {
     fault_hook(lose_one_copy, NULL);
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_batch_submit(batch));
+    FAILS(FERRY_ERROR_DEVICE_LOST, copy_list_submit(batch, NULL));
     fault_hook(NULL, NULL);
 }
 
@@ -470,15 +471,15 @@ test_a_loss_is_believed(void **state)
     static int values[BLOCK_COUNT];
     for (int up = 0; up < 2; up++) {
         ferry_buffer *buffer = make_dirty(f, 1);
-        ferry_batch *batch;
-        OK(ferry_batch_create(f->context, &batch));
+        copy_list *batch;
+        OK(copy_list_create(&batch));
         if (up)
-            OK(ferry_batch_copy_from(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
+            OK(copy_list_from(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
         else
-            OK(ferry_batch_copy_to(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
+            OK(copy_list_to(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
         submit_lost(batch);
-        ferry_batch_destroy(&batch);
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1));
+        copy_list_destroy(&batch);
+        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1, NULL));
         write_counting(f, buffer, 0, 0, FERRY_REST, 9);
         expect_counting(f, buffer, 1, 0, FERRY_REST, 9);
         DESTROY_BUFFERS(&buffer);

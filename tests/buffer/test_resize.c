@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "src/buffer/store.h"
+#include "tests/support/copies.h"
 
 enum { SHORT = 64, LONG = 50000, BYTES = LONG * 4, ROUND_NS = 60000000 };
 
@@ -82,13 +83,13 @@ play_all(void **state, void (*const *calls)(struct race *race), size_t count)
 
 static void ask_state(struct race *race) { (void)ferry_buffer_state(race->buffer); }
 static void ask_current(struct race *race) { (void)ferry_buffer_is_current(race->buffer, 1); }
-static void ask_pinned(struct race *race) { (void)ferry_buffer_is_pinned(race->buffer); }
+static void ask_pinned(struct race *race) { (void)ferry_buffer_is_page_locked(race->buffer); }
 
 static void
 ask_info(struct race *race)
 {
     ferry_buffer_info info;
-    OK(ferry_buffer_info_get(race->buffer, &info));
+    OK(ferry_buffer_get_info(race->buffer, &info));
     assert_true(info.count == SHORT || info.count == LONG);
     assert_int_equal(info.bytes, info.count * 4);
 }
@@ -101,18 +102,18 @@ test_questions(void **state)
 
 /* -- calls for the whole buffer, which every length suits -------------------------------------------- */
 
-static void sync_whole(struct race *race) { OK(ferry_buffer_sync_to(race->buffer, 0, FERRY_REST, 1)); }
+static void sync_whole(struct race *race) { OK(ferry_buffer_sync_to(race->buffer, 0, FERRY_REST, 1, NULL)); }
 static void discard_whole(struct race *race) { OK(ferry_buffer_discard(race->buffer, 0, FERRY_REST)); }
 static void invalidate_whole(struct race *race) { OK(ferry_buffer_invalidate(race->buffer, 0, FERRY_REST, 0)); }
 static void evict_whole(struct race *race) { OK(ferry_buffer_evict(race->buffer, 1)); }
-static void prefetch_whole(struct race *race) { OK(ferry_buffer_prefetch(race->buffer, 1, race->f->stream)); }
+static void prefetch_whole(struct race *race) { OK(ferry_buffer_prefetch(race->buffer, 0, FERRY_REST, 1, race->f->stream)); }
 static void reserve_whole(struct race *race) { OK(ferry_buffer_reserve(race->buffer, 0)); }
 
 static void
 fill_whole(struct race *race)
 {
     int value = 7;
-    OK(ferry_buffer_fill(race->buffer, INT, 0, FERRY_REST, &value));
+    OK(ferry_buffer_fill(race->buffer, INT, 0, FERRY_REST, &value, NULL));
 }
 
 static void
@@ -157,20 +158,20 @@ test_whole_buffers(void **state)
 
 /* -- calls that name a range ------------------------------------------------------------------------- */
 
-static void copy_from_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG)); }
-static void copy_to_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_to(race->buffer, INT, 0, race->memory, LONG)); }
+static void copy_from_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, NULL)); }
+static void copy_to_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_to(race->buffer, INT, 0, race->memory, LONG, NULL)); }
 
 static void
 copy_within(struct race *race)
 {
-    expect_done_or_out_of_range(ferry_buffer_copy(race->buffer, INT, 0, race->buffer, SHORT, LONG - SHORT));
+    expect_done_or_out_of_range(ferry_buffer_copy(race->buffer, INT, 0, race->buffer, SHORT, LONG - SHORT, NULL));
 }
 
 static void
 copy_in_the_background(struct race *race)
 {
     ferry_event *event;
-    ferry_status status = ferry_buffer_copy_from_async(race->buffer, INT, 0, race->memory, LONG, NULL, &event);
+    ferry_status status = ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, ASYNC(NULL, &event));
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;
@@ -182,7 +183,7 @@ static void
 convert_range(struct race *race)
 {
     const ferry_conversion conversion = {.from = FLOAT, .to = INT};
-    expect_done_or_out_of_range(ferry_buffer_copy_from_converted(race->buffer, &conversion, 0, race->memory, LONG, FERRY_CONVERT_SATURATE));
+    expect_done_or_out_of_range(copy_from_converted(race->buffer, &conversion, 0, race->memory, LONG, FERRY_CONVERT_SATURATE, NULL));
 }
 
 /* A pointer reaches as far as its range, or there is none. */
@@ -245,29 +246,28 @@ static void
 view_the_end_as_bytes(struct race *race)
 {
     ferry_buffer *view;
-    expect_view(race, ferry_buffer_view_of(race->buffer, BYTE, BYTES - 1, 1, &view), &view);
+    expect_view(race, ferry_buffer_reinterpret(race->buffer, BYTE, BYTES - 1, 1, &view), &view);
 }
 
 static void
 pin_whole(struct race *race)
 {
     void *memory;
-    OK(ferry_buffer_pin(race->buffer, 0, &memory));
+    OK(ferry_buffer_hold(race->buffer, 0, &memory));
     size_t bytes = ferry_buffer_bytes(race->buffer);
     assert_true(ferry_block_bytes(race->buffer->store->copies[0].block) >= bytes);
-    OK(ferry_buffer_unpin(race->buffer, 0));
+    OK(ferry_buffer_release(race->buffer, 0));
 }
 
 static void
 list_the_end(struct race *race)
 {
-    ferry_batch *batch;
-    OK(ferry_batch_create(race->f->context, &batch));
-    ferry_status status = ferry_batch_copy_to(batch, race->buffer, INT, LONG - 1, race->memory, 1);
-    expect_done_or_out_of_range(status);
-    if (status == FERRY_OK)
-        OK(ferry_batch_submit(batch));
-    ferry_batch_destroy(&batch);
+    copy_list *batch;
+    OK(copy_list_create(&batch));
+    OK(copy_list_to(batch, race->buffer, INT, 0, race->memory, 1));
+    OK(copy_list_to(batch, race->buffer, INT, LONG - 1, race->memory, 1));
+    expect_done_or_out_of_range(copy_list_submit(batch, NULL));
+    copy_list_destroy(&batch);
 }
 
 static void

@@ -3,6 +3,7 @@
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 6000 };
 
@@ -74,15 +75,15 @@ test_rows_go_where_they_should(void **state)
             memory[i] = expected[i] = -i - 1;
 
         copy_model(model_a, r, memory, s, width, height);
-        OK(ferry_buffer_copy_from_2d(a, INT, r.offset, r.pitch, memory + s.offset, s.pitch, width, height));
+        OK(copy_rows_from(a, INT, r.offset, r.pitch, memory + s.offset, s.pitch, width, height, NULL));
         copy_model(model_b, s, model_a, r, width, height);
-        OK(ferry_buffer_copy_2d(b, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height));
+        OK(copy_rows(b, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height, NULL));
         copy_model(expected, r, model_b, s, width, height);
-        OK(ferry_buffer_copy_to_2d(b, INT, s.offset, s.pitch, memory + r.offset, r.pitch, width, height));
+        OK(copy_rows_to(b, INT, s.offset, s.pitch, memory + r.offset, r.pitch, width, height, NULL));
         assert_memory_equal(memory, expected, sizeof(memory));
         /* "overlapping rectangles of one buffer behave as memmove()" */
         copy_model(model_a, s, model_a, r, width, height);
-        OK(ferry_buffer_copy_2d(a, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height));
+        OK(copy_rows(a, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height, NULL));
 
         expect_model(f, a, model_a, "a");
         expect_model(f, b, model_b, "b");
@@ -110,14 +111,14 @@ test_only_the_rows_move(void **state)
     write_counting(f, b, 1, 0, FERRY_REST, 0);
 
     ferry_transfer_stats before = moved(f), after;
-    OK(ferry_buffer_copy_from_2d(b, INT, 0, 100, memory, 200, 10, 20));
+    OK(copy_rows_from(b, INT, 0, 100, memory, 200, 10, 20, NULL));
     expect_moved(f, &before, 800, 0);
     after = moved(f);
     assert_int_equal(after.batch_submissions - before.batch_submissions, 1);
-    assert_int_equal(after.batch_pieces - before.batch_pieces, 20);
+    assert_int_equal(after.batch_copies - before.batch_copies, 20);
     assert_true(after.device_calls - before.device_calls < 30);
     before = moved(f);
-    OK(ferry_buffer_copy_to_2d(b, INT, 0, 100, memory, 10, 10, 20));
+    OK(copy_rows_to(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     expect_moved(f, &before, 0, 800);
     for (int i = 0; i < 200; i++)
         assert_int_equal(memory[i], -(i / 10 * 200 + i % 10));
@@ -133,14 +134,14 @@ test_rows_conflict_only_on_themselves(void **state)
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_UPDATE, 10, 90, &scope);
-    OK(ferry_buffer_copy_from_2d(b, INT, 0, 100, memory, 10, 10, 20));
+    OK(copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     OK(ferry_scope_close(&scope));
     open_at(f, b, 0, FERRY_READ, 105, 1, &scope);
     snapshot before = take_snapshot(b);
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_from_2d(b, INT, 0, 100, memory, 10, 10, 20));
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_from_2d_async(b, INT, 0, 100, memory, 10, 10, 20, NULL, NULL));
+    FAILS(FERRY_ERROR_BUSY, copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, NULL));
+    FAILS(FERRY_ERROR_BUSY, copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, ASYNC(NULL, &forgotten)));
     expect_unchanged(b, &before);
-    OK(ferry_buffer_copy_to_2d(b, INT, 0, 100, memory, 10, 10, 20));
+    OK(copy_rows_to(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     OK(ferry_scope_close(&scope));
     ferry_buffer_destroy(&b);
 }
@@ -154,7 +155,7 @@ test_a_device_copies_rows_at_once(void **state)
     write_counting(f, a, 1, 0, FERRY_REST, 0);
     write_counting(f, b, 1, 0, FERRY_REST, 7);
     ferry_transfer_stats before = moved(f), after;
-    OK(ferry_buffer_copy_2d(b, INT, 0, 60, a, 5, 50, 40, 100));
+    OK(copy_rows(b, INT, 0, 60, a, 5, 50, 40, 100, NULL));
     after = moved(f);
     expect_moved(f, &before, 0, 0);
     assert_int_equal(after.device.copies - before.device.copies, !f->coherent);
@@ -163,9 +164,10 @@ test_a_device_copies_rows_at_once(void **state)
     expect_counting(f, b, 1, 100, 20, 7);
     /* Without gaps it is one long range. */
     before = moved(f);
-    OK(ferry_buffer_copy_2d(b, INT, 0, 40, a, 0, 40, 40, 100));
+    OK(copy_rows(b, INT, 0, 40, a, 0, 40, 40, 100, NULL));
     after = moved(f);
-    assert_int_equal(after.batch_pieces - before.batch_pieces, 1);
+    assert_int_equal(after.device.copies - before.device.copies, !f->coherent);
+    assert_int_equal(after.batch_copies - before.batch_copies, 0);
     ferry_buffer_destroy(&a);
     ferry_buffer_destroy(&b);
 }
@@ -174,7 +176,7 @@ test_a_device_copies_rows_at_once(void **state)
 static void
 test_rows_of_every_size_and_memory(void **state)
 {
-    ferry_context_options options = {.staging_chunk_bytes = 4096, .staging_chunk_count = 2};
+    ferry_context_options options = {.tuning = "staging.chunk=4K staging.chunks=2"};
     static unsigned char values[60000], got[60000];
     fixture small;
     (void)state;
@@ -190,8 +192,8 @@ test_rows_of_every_size_and_memory(void **state)
             OK(ferry_buffer_create(small.context, BYTE, sizeof(values), &host, &a));
             OK(ferry_buffer_create_from(small.context, BYTE, values, sizeof(values), &host, &b));
             touch(&small, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
-            OK(ferry_buffer_copy_2d(a, BYTE, 2, width + 3, b, 1, width + 1, width, height));
-            OK(ferry_buffer_copy_to_2d(a, BYTE, 2, width + 3, got, width, width, height));
+            OK(copy_rows(a, BYTE, 2, width + 3, b, 1, width + 1, width, height, NULL));
+            OK(copy_rows_to(a, BYTE, 2, width + 3, got, width, width, height, NULL));
             for (size_t row = 0; row < height; row++)
                 assert_memory_equal(got + row * width, values + 1 + row * (width + 1), width);
             ferry_buffer_destroy(&a);
@@ -212,15 +214,15 @@ test_asynchronous_rows(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_counting(f, COUNT, 0), *b = make_counting(f, COUNT, 0);
         ferry_event *event;
-        OK(ferry_buffer_copy_from_2d_async(a, INT, 0, 70, memory, 60, 50, 80, stream, NULL));
-        OK(ferry_buffer_copy_2d_async(b, INT, 5, 70, a, 0, 70, 50, 80, stream, NULL));
-        OK(ferry_buffer_copy_2d_async(b, INT, 6, 70, b, 5, 70, 50, 80, stream, NULL)); /* over itself */
-        OK(ferry_buffer_copy_to_2d_async(b, INT, 6, 70, got, 50, 50, 80, stream, &event));
+        QUEUE(copy_rows_from(a, INT, 0, 70, memory, 60, 50, 80, ASYNC(stream, &forgotten)));
+        QUEUE(copy_rows(b, INT, 5, 70, a, 0, 70, 50, 80, ASYNC(stream, &forgotten)));
+        QUEUE(copy_rows(b, INT, 6, 70, b, 5, 70, 50, 80, ASYNC(stream, &forgotten))); /* over itself */
+        OK(copy_rows_to(b, INT, 6, 70, got, 50, 50, 80, ASYNC(stream, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         for (int i = 0; i < 4000; i++)
             assert_int_equal(got[i], (i / 50 * 60 + i % 50) * 3);
-        OK(ferry_buffer_copy_from_2d_async(a, INT, 0, 70, memory, 60, 0, 80, stream, &event));
+        OK(copy_rows_from(a, INT, 0, 70, memory, 60, 0, 80, ASYNC(stream, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         ferry_buffer_destroy(&a);
@@ -241,41 +243,40 @@ test_rows_check_everything(void **state)
     OK(ferry_buffer_create(other, INT, 100, NULL, &foreign));
     snapshot before = take_snapshot(b);
 
-    FAILS(invalid, ferry_buffer_copy_from_2d(NULL, INT, 0, 10, memory, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_from_2d(b, NULL, 0, 10, memory, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_from_2d(b, INT, 0, 10, NULL, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_from_2d(b, INT, 0, 4, memory, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, 4, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_from_2d(b, INT, 0, 4, memory, 10, 5, 1));
-    FAILS(range, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, 10, 5, 11));
-    FAILS(range, ferry_buffer_copy_from_2d(b, INT, 6, 10, memory, 10, 5, 10));
-    FAILS(range, ferry_buffer_copy_from_2d(b, INT, 101, 10, memory, 10, 0, 0));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, huge / 2, memory, 10, 5, 4));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 2, 5, 10));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 20, 5, 10));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, huge, memory, huge, huge, 1));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, huge - 2, memory, 10, 5, 2));
-    FAILS(overflow, ferry_buffer_copy_from_2d(b, INT, 0, 10, memory, huge / 2, 5, 2));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from_2d(b, DOUBLE, 0, 10, memory, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_to_2d(NULL, INT, 0, 10, memory, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_to_2d(b, INT, 0, 10, NULL, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_to_2d(b, INT, 0, 10, memory, 4, 5, 2));
-    FAILS(range, ferry_buffer_copy_to_2d(b, INT, 0, 10, memory, 10, 11 - 1, 11));
-    FAILS(invalid, ferry_buffer_copy_2d(NULL, INT, 0, 10, c, 0, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_2d(b, INT, 0, 10, NULL, 0, 10, 5, 2));
-    FAILS(invalid, ferry_buffer_copy_2d(b, INT, 0, 10, c, 0, 4, 5, 2));
-    FAILS(range, ferry_buffer_copy_2d(b, INT, 0, 10, c, 90, 10, 5, 2));
-    FAILS(range, ferry_buffer_copy_2d(b, INT, 90, 10, c, 0, 10, 5, 2));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_buffer_copy_2d(b, INT, 0, 10, foreign, 0, 10, 5, 2));
+    FAILS(invalid, copy_rows_from(NULL, INT, 0, 10, memory, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_from(b, INT, 0, 10, NULL, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_from(b, INT, 0, 4, memory, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_from(b, INT, 0, 10, memory, 4, 5, 2, NULL));
+    OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1, NULL)); /* nothing; and one row needs no pitch */
+    FAILS(range, copy_rows_from(b, INT, 0, 10, memory, 10, 5, 11, NULL));
+    FAILS(range, copy_rows_from(b, INT, 6, 10, memory, 10, 5, 10, NULL));
+    FAILS(range, copy_rows_from(b, INT, 101, 10, memory, 10, 0, 0, NULL));
+    FAILS(overflow, copy_rows_from(b, INT, 0, huge / 2, memory, 10, 5, 4, NULL));
+    FAILS(overflow, copy_rows_from(b, INT, 0, 10, memory, huge / 2, 5, 10, NULL));
+    FAILS(overflow, copy_rows_from(b, INT, 0, 10, memory, huge / 20, 5, 10, NULL));
+    FAILS(range, copy_rows_from(b, INT, 0, huge, memory, huge, huge - 1, 1, NULL));
+    FAILS(overflow, copy_rows_from(b, INT, 0, huge - 2, memory, 10, 5, 2, NULL));
+    FAILS(overflow, copy_rows_from(b, INT, 0, 10, memory, huge / 2, 5, 2, NULL));
+    FAILS(FERRY_ERROR_WRONG_TYPE, copy_rows_from(b, DOUBLE, 0, 10, memory, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_to(NULL, INT, 0, 10, memory, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_to(b, INT, 0, 10, NULL, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows_to(b, INT, 0, 10, memory, 4, 5, 2, NULL));
+    FAILS(range, copy_rows_to(b, INT, 0, 10, memory, 10, 11 - 1, 11, NULL));
+    FAILS(invalid, copy_rows(NULL, INT, 0, 10, c, 0, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows(b, INT, 0, 10, NULL, 0, 10, 5, 2, NULL));
+    FAILS(invalid, copy_rows(b, INT, 0, 10, c, 0, 4, 5, 2, NULL));
+    FAILS(range, copy_rows(b, INT, 0, 10, c, 90, 10, 5, 2, NULL));
+    FAILS(range, copy_rows(b, INT, 90, 10, c, 0, 10, 5, 2, NULL));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT, copy_rows(b, INT, 0, 10, foreign, 0, 10, 5, 2, NULL));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          ferry_buffer_copy_from_2d_async(b, INT, 0, 10, memory, 10, 5, 2, ferry_context_stream(other, 1), NULL));
+          copy_rows_from(b, INT, 0, 10, memory, 10, 5, 2, ASYNC(ferry_context_stream(other, 1), &forgotten)));
     expect_unchanged(b, &before);
 
-    OK(ferry_buffer_copy_from_2d(b, INT, 95, 10, memory, 10, 5, 1)); /* the last row may end with the buffer */
-    OK(ferry_buffer_copy_from_2d(b, INT, 100, 10, NULL, 10, 0, 5));  /* nothing */
-    OK(ferry_buffer_copy_from_2d(b, INT, 0, 0, NULL, 0, 5, 0));
+    OK(copy_rows_from(b, INT, 95, 10, memory, 10, 5, 1, NULL)); /* the last row may end with the buffer */
+    OK(copy_rows_from(b, INT, 100, 10, NULL, 10, 0, 5, NULL));  /* nothing */
+    OK(copy_rows_from(b, INT, 0, 0, NULL, 0, 5, 0, NULL));
     ferry_context_destroy(&other);
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_copy_to_2d(foreign, INT, 0, 10, memory, 10, 5, 2));
+    FAILS(FERRY_ERROR_INVALID_STATE, copy_rows_to(foreign, INT, 0, 10, memory, 10, 5, 2, NULL));
     ferry_buffer_destroy(&foreign);
     ferry_buffer_destroy(&b);
     ferry_buffer_destroy(&c);
@@ -288,9 +289,9 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer *b = make_counting(f, 100, 0);
     ferry_event *event;
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy_2d(b, INT, 0, 10, b, 50, 10, 0, 5));
-    OK(ferry_buffer_copy_2d(b, INT, 0, 10, b, 50, 10, 5, 0));
-    OK(ferry_buffer_copy_2d_async(b, INT, 0, 10, b, 50, 10, 0, 5, f->stream, &event));
+    OK(copy_rows(b, INT, 0, 10, b, 50, 10, 0, 5, NULL));
+    OK(copy_rows(b, INT, 0, 10, b, 50, 10, 5, 0, NULL));
+    OK(copy_rows(b, INT, 0, 10, b, 50, 10, 0, 5, ASYNC(f->stream, &event)));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     expect_moved(f, &before, 0, 0);
@@ -307,14 +308,14 @@ test_rows_onto_themselves(void **state)
     for (int place = 0; place <= f->places; place++) {
         ferry_buffer *b = make_at(f, place, 0, model);
         ferry_transfer_stats before = moved(f), after;
-        OK(ferry_buffer_copy_2d(b, INT, 3, 50, b, 3, 50, 20, 40));
+        OK(copy_rows(b, INT, 3, 50, b, 3, 50, 20, 40, NULL));
         after = moved(f);
         assert_int_equal(after.batch_submissions, before.batch_submissions);
-        assert_int_equal(after.batch_pieces, before.batch_pieces);
+        assert_int_equal(after.batch_copies, before.batch_copies);
         assert_int_equal(after.device_calls, before.device_calls);
         struct rectangle wide = {3, 50}, narrow = {3, 31};
         copy_model(model, narrow, model, wide, 20, 40);
-        OK(ferry_buffer_copy_2d(b, INT, narrow.offset, narrow.pitch, b, wide.offset, wide.pitch, 20, 40));
+        OK(copy_rows(b, INT, narrow.offset, narrow.pitch, b, wide.offset, wide.pitch, 20, 40, NULL));
         expect_model(f, b, model, "narrow");
         ferry_buffer_destroy(&b);
     }

@@ -50,7 +50,7 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     device_write(f, 1, first, values, sizeof(values));
     OK(ferry_scope_close(&two));
     OK(ferry_scope_close(&one));
-    OK(ferry_buffer_copy_to(b, INT, 0, got, 3));
+    OK(ferry_buffer_copy_to(b, INT, 0, got, 3, NULL));
     assert_memory_equal(got, values, sizeof(got));
     expect_counting(f, b, 0, 3, FERRY_REST, 0);
     ferry_stream_destroy(&other);
@@ -274,12 +274,12 @@ test_wait_free_waits_for_scopes(void **state)
     ferry_scope scope;
     ferryi_thread thread;
     open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope);
-    OK(ferry_buffer_wait_free(b, FERRY_READ, 0));
+    OK(ferry_buffer_wait_available(b, FERRY_READ, 0));
     uint64_t began = ferryi_now_ns();
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_free(b, FERRY_UPDATE, 20000000));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(b, FERRY_UPDATE, 20000000));
     assert_true(ferryi_now_ns() - began >= 20000000);
     OK(ferryi_thread_start(&thread, "closes", close_later, &scope));
-    OK(ferry_buffer_wait_free(b, FERRY_UPDATE, UINT64_MAX));
+    OK(ferry_buffer_wait_available(b, FERRY_UPDATE, UINT64_MAX));
     touch(f, b, 0, FERRY_UPDATE, 0, FERRY_REST);
     ferryi_thread_join(thread);
     ferry_buffer_destroy(&b);
@@ -297,7 +297,7 @@ test_a_scope_closes_on_another_stream(void **state)
     void *memory;
     OK(ferry_stream_create(f->context, 1, &other));
     OK(ferry_buffer_open_device(b, INT, FERRY_UPDATE, other, 0, FERRY_REST, &scope, &memory));
-    OK(ferry_stream_record(other, &event));
+    OK(ferry_stream_record(other, 0, &event));
     OK(ferry_stream_wait_event(f->stream, event));
     int32_t value = 77;
     device_write(f, 1, memory, &value, sizeof(value));
@@ -372,7 +372,7 @@ test_a_stream_of_another_place_is_refused(void **state)
     void *memory;
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_open_all(&scope, &memory, &argument, 1, 2, f->stream));
     assert_non_null(strstr(ferry_last_error(), "at place 2 on a stream of place 1"));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_prefetch(buffer, 2, f->stream));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_prefetch(buffer, 0, FERRY_REST, 2, f->stream));
     assert_non_null(strstr(ferry_last_error(), "to place 2 on a stream of place 1"));
     STATE(buffer, HOST_ONLY);
     OK(ferry_scope_open_all(&scope, &memory, &argument, 1, 2, stream_of(f, 2)));

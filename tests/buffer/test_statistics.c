@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the counters of transfers count: every way through the staging ring, and each byte once. */
+#include <ferry/int_convert.h>
+
 #include "tests/buffer/files.h"
+#include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
 /* Of batches and rows: as many ranges as go into a chunk whole. */
@@ -11,19 +14,35 @@ struct counts {
     uint64_t chunks, copied, copies, staged;
 };
 
-static struct counts
-since(fixture *f, const ferry_transfer_stats *before)
+/* The counters at one moment. */
+struct seen {
+    ferry_transfer_stats moved;
+    struct ferryi_staging_stats staging;
+};
+
+static struct seen
+look(fixture *f)
 {
-    ferry_transfer_stats now = moved(f);
-    return (struct counts){now.staging_chunks - before->staging_chunks,
-                           now.libc_bytes + now.prefetch_bytes + now.stream_bytes - before->libc_bytes - before->prefetch_bytes -
-                               before->stream_bytes,
-                           now.staged.copies - before->staged.copies, now.staged.bytes - before->staged.bytes};
+    return (struct seen){moved(f), staging_of(f)};
+}
+
+static uint64_t
+copied(const struct seen *seen)
+{
+    return seen->staging.libc_bytes + seen->staging.prefetch_bytes + seen->staging.stream_bytes;
+}
+
+static struct counts
+since(fixture *f, const struct seen *before)
+{
+    struct seen now = look(f);
+    return (struct counts){now.staging.staging_chunks - before->staging.staging_chunks, copied(&now) - copied(before),
+                           now.moved.staged.copies - before->moved.staged.copies, now.moved.staged.bytes - before->moved.staged.bytes};
 }
 
 /* On a device that shares the host's memory nothing is staged. */
 static void
-expect_counts(fixture *f, const ferry_transfer_stats *before, const char *what, struct counts expected)
+expect_counts(fixture *f, const struct seen *before, const char *what, struct counts expected)
 {
     struct counts got = since(f, before);
     if (f->coherent)
@@ -37,7 +56,7 @@ static void
 open_small(fixture *f)
 {
     fixture_close(f);
-    fixture_open(f, &(ferry_context_options){.staging_chunk_bytes = CHUNK, .staging_chunk_count = 3, .staging_threads = 1});
+    fixture_open(f, &(ferry_context_options){.tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
 }
 
 static ferry_buffer *
@@ -50,7 +69,7 @@ make_on_device(fixture *f)
 
 #define COUNTED(call, ...)                                                   \
     do {                                                                     \
-        ferry_transfer_stats before_ = moved(f);                             \
+        struct seen before_ = look(f);                                       \
         OK(call);                                                            \
         expect_counts(f, &before_, #call, (struct counts){__VA_ARGS__});     \
     } while (0)
@@ -62,22 +81,22 @@ test_single_copies_batches_and_rows_are_counted(void **state)
     static int32_t values[COUNT];
     open_small(f);
     ferry_buffer *b = make_on_device(f);
-    ferry_batch *in, *out;
-    OK(ferry_batch_create(f->context, &in));
-    OK(ferry_batch_create(f->context, &out));
+    copy_list *in, *out;
+    OK(copy_list_create(&in));
+    OK(copy_list_create(&out));
     for (size_t at = 0; at < COUNT; at += STEP) {
-        OK(ferry_batch_copy_from(in, b, INT, at, values + at, RANGE));
-        OK(ferry_batch_copy_to(out, b, INT, at, values + at, RANGE));
+        OK(copy_list_from(in, b, INT, at, values + at, RANGE));
+        OK(copy_list_to(out, b, INT, at, values + at, RANGE));
     }
-    COUNTED(ferry_buffer_copy_from(b, INT, 0, values, COUNT), CHUNKS, BYTES, 1, BYTES);
-    COUNTED(ferry_buffer_copy_to(b, INT, 0, values, COUNT), CHUNKS, BYTES, 1, BYTES);
-    COUNTED(ferry_batch_submit(in), PACKED_CHUNKS, PACKED, 1, PACKED);
-    COUNTED(ferry_batch_submit(out), PACKED_CHUNKS, PACKED, 1, PACKED);
-    COUNTED(ferry_buffer_copy_from_2d(b, INT, 0, STEP, values, STEP, RANGE, RANGES), PACKED_CHUNKS, PACKED, 1, PACKED);
-    COUNTED(ferry_buffer_copy_to_2d(b, INT, 0, STEP, values, STEP, RANGE, RANGES), PACKED_CHUNKS, PACKED, 1, PACKED);
-    assert_int_equal(moved(f).helper_chunks, 0);
-    ferry_batch_destroy(&in);
-    ferry_batch_destroy(&out);
+    COUNTED(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL), CHUNKS, BYTES, 1, BYTES);
+    COUNTED(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL), CHUNKS, BYTES, 1, BYTES);
+    COUNTED(copy_list_submit(in, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
+    COUNTED(copy_list_submit(out, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
+    COUNTED(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
+    COUNTED(copy_rows_to(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
+    assert_int_equal(staging_of(f).helper_chunks, 0);
+    copy_list_destroy(&in);
+    copy_list_destroy(&out);
     ferry_buffer_destroy(&b);
 }
 
@@ -91,8 +110,8 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_buffer b = {make_on_device(f)};
     COUNTED(ferry_int_store(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
     COUNTED(ferry_int_load(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
-    COUNTED(ferry_int_copy_from_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE), CHUNKS, 0, 1, BYTES);
-    COUNTED(ferry_int_copy_to_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE), CHUNKS, 0, 1, BYTES);
+    COUNTED(ferry_int_copy_from_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0, 1, BYTES);
+    COUNTED(ferry_int_copy_to_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0, 1, BYTES);
     ferry_int_destroy(&b);
 }
 
@@ -106,7 +125,7 @@ test_the_beginning_of_a_fill_is_counted(void **state)
     OK(ferry_complex_double_create(f->context, COUNT, NULL, &b));
     touch(f, b.raw, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     const double value[2] = {1.25, 2.5};
-    COUNTED(ferry_buffer_fill(b.raw, ferry_complex_double_element(), 0, COUNT, value), 1, 4096, 0, 0);
+    COUNTED(ferry_buffer_fill(b.raw, ferry_complex_double_element(), 0, COUNT, value, NULL), 1, 4096, 0, 0);
     ferry_complex_double_destroy(&b);
 }
 
@@ -123,19 +142,18 @@ test_what_was_cancelled_counts_what_arrived(void **state)
 {
     fixture *f = *state;
     static int32_t values[COUNT];
-    const ferry_transfer_options stopped = {.chunk_bytes = CHUNK, .keep_going = stop_at_second};
+    const ferry_copy_options stopped = {.chunk_bytes = CHUNK, .keep_going = stop_at_second};
     open_small(f);
     ferry_buffer *b = make_on_device(f);
-    const ferry_file_options file = {.transfer = &stopped};
     const struct counts copied = {2, 2 * CHUNK, 1, 2 * CHUNK}, written = {2, 0, 1, 2 * CHUNK};
-    ferry_transfer_stats before = moved(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from_with(b, INT, 0, values, COUNT, &stopped));
+    struct seen before = look(f);
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, COUNT, &stopped));
     expect_counts(f, &before, "copy_from", copied);
-    before = moved(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to_with(b, INT, 0, values, COUNT, &stopped));
+    before = look(f);
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, COUNT, &stopped));
     expect_counts(f, &before, "copy_to", copied);
-    before = moved(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_store(b, INT, 0, COUNT, path_of("stopped"), 0, &file));
+    before = look(f);
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_store(b, INT, 0, COUNT, path_of("stopped"), 0, &stopped));
     expect_counts(f, &before, "store", written);
     ferry_buffer_destroy(&b);
 }
@@ -147,22 +165,58 @@ test_staged_copies_between_devices_are_counted(void **state)
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f, &(ferry_context_options){.devices = "emulated:2", .emulated_without_peers = without, .staging_chunk_bytes = CHUNK,
-                                                  .staging_chunk_count = 2});
+        fixture_open(&f, &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
+                                                                    : "staging.chunk=4K staging.chunks=2"});
         ferry_buffer *b = make_on_device(&f);
         ferry_transfer_stats before = moved(&f), after;
+        struct ferryi_staging_stats staging_before = staging_of(&f), staging_after;
         touch(&f, b, 2, FERRY_READ, 0, FERRY_REST);
         after = moved(&f);
+        staging_after = staging_of(&f);
         assert_int_equal(after.peer.bytes - before.peer.bytes, BYTES);
         assert_int_equal(after.peer_staged.copies - before.peer_staged.copies, without);
         assert_int_equal(after.peer_staged.bytes - before.peer_staged.bytes, without ? BYTES : 0);
-        assert_int_equal(after.staging_chunks - before.staging_chunks, without ? CHUNKS : 0);
-        assert_int_equal(after.libc_bytes, before.libc_bytes);
+        assert_int_equal(staging_after.staging_chunks - staging_before.staging_chunks, without ? CHUNKS : 0);
+        assert_int_equal(staging_after.libc_bytes, staging_before.libc_bytes);
         assert_int_equal(after.staged.bytes, before.staged.bytes);
         assert_int_equal(after.upload.bytes + after.download.bytes, before.upload.bytes + before.download.bytes);
         ferry_buffer_destroy(&b);
         fixture_close(&f);
     }
+}
+
+static void
+test_a_reset_sets_every_transfer_counter_to_zero(void **state)
+{
+    fixture *f = *state;
+    static int32_t values[COUNT];
+    static const struct ferryi_staging_stats no_staging;
+    static const ferry_transfer_stats none;
+    open_small(f);
+    ferry_buffer *b = make_on_device(f);
+    OK(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL));
+    OK(ferry_stream_synchronize(ferry_context_stream(f->context, 1)));
+    ferry_transfer_stats before = moved(f);
+    assert_true(f->coherent ? before.host.bytes > 0 : before.upload.bytes > 0 && before.staged.copies > 0);
+    OK(ferry_context_reset_stats(f->context));
+    ferry_transfer_stats after = moved(f);
+    struct ferryi_staging_stats staging = staging_of(f);
+    assert_memory_equal(&after, &none, sizeof(none));
+    assert_memory_equal(&staging, &no_staging, sizeof(no_staging));
+
+    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
+    after = moved(f);
+    assert_int_equal(after.upload.bytes + after.host.bytes, BYTES);
+
+    ferry_pool *pool;
+    ferry_pool_stats stats;
+    OK(ferry_context_reset_stats(f->context));
+    OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_get_stats(pool, &stats));
+    assert_int_equal(stats.allocations + stats.frees, 0);
+    assert_true(stats.live_bytes >= BYTES);
+    ferry_buffer_destroy(&b);
 }
 
 int
@@ -173,6 +227,7 @@ main(void)
         TEST(test_files_and_conversions_are_counted),
         TEST(test_the_beginning_of_a_fill_is_counted),
         TEST(test_what_was_cancelled_counts_what_arrived),
+        TEST(test_a_reset_sets_every_transfer_counter_to_zero),
         cmocka_unit_test(test_staged_copies_between_devices_are_counted),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);

@@ -31,7 +31,7 @@ static size_t
 live_at(fixture *f, int place)
 {
     ferry_memory_info info;
-    OK(ferry_context_memory_info(f->context, place, &info));
+    OK(ferry_context_get_memory_info(f->context, place, &info));
     return info.live + info.cached;
 }
 
@@ -98,15 +98,15 @@ job_open(fixture *f, struct job *job)
     work_open(f, &job->w);
 }
 
-static ferry_stream_file_options
+static ferry_file_pipeline_options
 options_of(struct job *job, const char *input, const char *output)
 {
-    return (ferry_stream_file_options){.input = input, .output = output, .element = INT, .work = add_one, .keep_going = keep_going,
+    return (ferry_file_pipeline_options){.input = input, .output = output, .element = INT, .work = add_one, .keep_going = keep_going,
                                        .user = job, .stream = job->f->stream, .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
 /* A job on a new file of so many numbers. */
-static ferry_stream_file_options
+static ferry_file_pipeline_options
 job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
 {
     write_counting_file(input, count);
@@ -121,10 +121,10 @@ test_every_element_passes_once(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     ferry_file_stats stats;
-    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
+    ferry_file_pipeline_options options = job_on_counting(f, &job, input, COUNT, output);
     options.stats = &stats;
     ferry_transfer_stats before = moved(f);
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     expect_moved(f, &before, COUNT * 4, COUNT * 4);
     assert_true(job.chunks == CHUNKS && job.elements == COUNT);
     assert_true(job.told == COUNT * 4 && job.total == COUNT * 4);
@@ -145,22 +145,22 @@ test_shapes(void **state)
     for (size_t c = 0; c < LENGTH(counts); c++) {
         for (size_t depth = 2; depth <= 16; depth += 7) {
             struct job job;
-            ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), counts[c], NULL);
+            ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), counts[c], NULL);
             options.chunk_count = depth;
-            OK(ferry_stream_file(f->context, &options));
+            OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.elements, counts[c]);
             assert_int_equal(job.chunks, (counts[c] + CHUNK - 1) / CHUNK);
             options.chunk_bytes = 0;
             job.chunks = job.told = 0;
             job.next_offset = 0;
-            OK(ferry_stream_file(f->context, &options));
+            OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.chunks, 1);
             /* Less than one element is one. */
             options.chunk_bytes = 1;
             options.bytes = counts[c] > 7 ? 28 : counts[c] * 4;
             job.chunks = job.told = 0;
             job.next_offset = 0;
-            OK(ferry_stream_file(f->context, &options));
+            OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.chunks, options.bytes / 4);
             work_close(&job.w);
         }
@@ -174,12 +174,12 @@ test_parts_of_files(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     char old[20] = "twenty bytes of text";
-    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
+    ferry_file_pipeline_options options = job_on_counting(f, &job, input, COUNT, output);
     write_file(output, old, sizeof(old));
     options.input_offset = 400;
     options.bytes = 4 * 2500;
     options.output_offset = 8;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
@@ -188,11 +188,11 @@ test_parts_of_files(void **state)
     job.next_offset = job.told = 0;
     options.output_offset = 400;
     options.keep_rest = true;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(output), COUNT * 4);
     job.next_offset = job.told = 0;
     options.keep_rest = false;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(output), 400 + 2500 * 4);
     work_close(&job.w);
 }
@@ -203,17 +203,17 @@ test_in_place(void **state)
     fixture *f = *state;
     struct job job;
     const char *path = path_of("in place");
-    ferry_stream_file_options options = job_on_counting(f, &job, path, COUNT, path);
-    OK(ferry_stream_file(f->context, &options));
+    ferry_file_pipeline_options options = job_on_counting(f, &job, path, COUNT, path);
+    OK(ferry_file_pipeline(f->context, &options));
     expect_integers(path, 0, COUNT, 1);
     /* A part of it leaves the rest. */
     job.next_offset = job.told = 0;
     options.bytes = 40;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(path), COUNT * 4);
     options.output_offset = 4;
     job.next_offset = job.told = 0;
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(f->context, &options));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(f->context, &options));
     assert_int_equal(job.next_offset, 0);
     work_close(&job.w);
 }
@@ -228,14 +228,14 @@ test_around_the_page_cache(void **state)
     write_counting_file(input, 300000);
     job_open(f, &job);
     for (uint64_t offset = 0; offset <= 4; offset += 4) {
-        ferry_stream_file_options options = options_of(&job, input, output);
+        ferry_file_pipeline_options options = options_of(&job, input, output);
         options.direct = true;
         options.input_offset = offset;
         options.chunk_bytes = 65536;
         options.stats = &stats;
         job.next_offset = job.told = 0;
         ferry_transfer_stats before = moved(f);
-        OK(ferry_stream_file(f->context, &options));
+        OK(ferry_file_pipeline(f->context, &options));
         expect_moved(f, &before, 1200000 - offset, 1200000 - offset);
         expect_integers(output, 0, 300000 - offset / 4, 1 + (int)offset / 4);
         assert_true(stats.bytes_direct <= stats.bytes_read + stats.bytes_written);
@@ -252,8 +252,8 @@ test_nothing_to_stream(void **state)
     write_file(input, "", 0);
     write_file(output, "something", 9);
     job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, output);
-    OK(ferry_stream_file(f->context, &options));
+    ferry_file_pipeline_options options = options_of(&job, input, output);
+    OK(ferry_file_pipeline(f->context, &options));
     assert_true(job.chunks == 0 && file_bytes(output) == 0);
     work_close(&job.w);
 }
@@ -281,10 +281,10 @@ test_defaults(void **state)
     fixture *f = *state;
     struct bytes_seen seen = {0};
     const char *input = path_of("in");
-    ferry_stream_file_options options = {.input = input, .work = see_bytes, .user = &seen, .stream = f->places > 1 ? f->stream : NULL};
+    ferry_file_pipeline_options options = {.input = input, .work = see_bytes, .user = &seen, .stream = f->places > 1 ? f->stream : NULL};
     write_file(input, "", 0);
     assert_int_equal(truncate(input, (9 << 20) + 1), 0);
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
 }
 
@@ -298,12 +298,12 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         skip();
     for (size_t i = 0; i < LENGTH(depths); i++) {
         struct job job;
-        ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
+        ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
         /* The counter counts loads when they have ended, and no copies of host memory besides. */
         job.loaded_before = loaded_bytes(f);
-        OK(ferry_stream_file(f->context, &options));
+        OK(ferry_file_pipeline(f->context, &options));
         assert_int_equal(job.chunks, CHUNKS);
         work_close(&job.w);
     }
@@ -315,8 +315,8 @@ test_memory_is_bounded(void **state)
 {
     fixture *f = *state;
     enum { LIMIT = 2 << 20, FILE_BYTES = 64 << 20 };
-    const ferry_context_options small = {.emulated_memory_bytes = (size_t)24 << 20, .device_bytes_limit = LIMIT, .host_bytes_limit = LIMIT,
-                                         .staging_chunk_bytes = 65536};
+    const ferry_context_options small = {.device_bytes_limit = LIMIT, .host_bytes_limit = LIMIT,
+                                         .tuning = "emulated.memory=24M staging.chunk=64K"};
     struct job job;
     const char *input = path_of("large"), *output = path_of("large out");
     fixture_close(f);
@@ -324,10 +324,10 @@ test_memory_is_bounded(void **state)
     write_file(input, "", 0);
     assert_int_equal(truncate(input, FILE_BYTES), 0);
     job_open(f, &job);
-    ferry_stream_file_options options = options_of(&job, input, output);
+    ferry_file_pipeline_options options = options_of(&job, input, output);
     options.chunk_bytes = 256 << 10;
     options.chunk_count = 4;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(job.elements, FILE_BYTES / 4);
     assert_true(job.device_most >= (1 << 20) || f->coherent);
     assert_true(job.device_most <= LIMIT && job.host_most <= LIMIT);
@@ -340,7 +340,7 @@ test_memory_is_bounded(void **state)
     job.chunks = 0;
     options.chunk_bytes = 1 << 20;
     options.output = NULL;
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_stream_file(f->context, &options));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_file_pipeline(f->context, &options));
     assert_int_equal(job.chunks, 0);
     work_close(&job.w);
 }
@@ -348,10 +348,10 @@ test_memory_is_bounded(void **state)
 /* -- what goes wrong ------------------------------------------------------------------------------- */
 
 static void
-expect_failure(struct job *job, ferry_status expected, const ferry_stream_file_options *options, const char *why)
+expect_failure(struct job *job, ferry_status expected, const ferry_file_pipeline_options *options, const char *why)
 {
     job->next_offset = job->chunks = job->told = job->tells = 0;
-    FAILS(expected, ferry_stream_file(job->f->context, options));
+    FAILS(expected, ferry_file_pipeline(job->f->context, options));
     if (*why)
         expect_said(options->input, why);
     if (expected == FERRY_ERROR_IO)
@@ -365,7 +365,7 @@ test_callbacks_that_fail(void **state)
     struct job job;
     const char *input = path_of("in"), *output = path_of("out");
     ferry_file_stats stats;
-    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, output);
+    ferry_file_pipeline_options options = job_on_counting(f, &job, input, COUNT, output);
     options.stats = &stats;
     job.fail_at = 4;
     job.fail_with = FERRY_ERROR_CONFLICT;
@@ -386,7 +386,7 @@ test_callbacks_that_fail(void **state)
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "0 of");
     /* And after it all is well. */
     job.fail_at = job.next_offset = job.told = 0;
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     expect_integers(output, 0, COUNT, 1);
     work_close(&job.w);
 }
@@ -397,7 +397,7 @@ test_progress_that_cancels(void **state)
 {
     fixture *f = *state;
     struct job job;
-    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
+    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
     job.stop_at = 2;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "cancelled");
     assert_true(job.tells == 2 && job.told < COUNT * 4);
@@ -412,11 +412,11 @@ test_progress_waits_for_the_work(void **state)
     struct job job;
     if (!runs_apart(f))
         skip();
-    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
+    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
     job.expects_work = true;
     job.bodies_before = work_done();
     work_delay(5000);
-    OK(ferry_stream_file(f->context, &options));
+    OK(ferry_file_pipeline(f->context, &options));
     work_delay(0);
     assert_int_equal(job.told, COUNT * 4);
     work_close(&job.w);
@@ -429,13 +429,13 @@ test_files_that_cannot_be_streamed(void **state)
     fixture *f = *state;
     struct job job;
     const char *input = path_of("in");
-    ferry_stream_file_options options = job_on_counting(f, &job, input, COUNT, NULL);
+    ferry_file_pipeline_options options = job_on_counting(f, &job, input, COUNT, NULL);
     options.input = path_of("missing");
     expect_failure(&job, FERRY_ERROR_IO, &options, "No such file");
     options.input = path_of("");
     expect_failure(&job, FERRY_ERROR_IO, &options, "directory");
     options.input = "/dev/zero";
-    expect_failure(&job, FERRY_ERROR_IO, &options, "no regular file");
+    expect_failure(&job, FERRY_ERROR_IO, &options, "not a regular file");
     options.input = input;
     options.bytes = COUNT * 4 + 4;
     expect_failure(&job, FERRY_ERROR_IO, &options, "offset 0");
@@ -474,10 +474,10 @@ test_wrong_arguments(void **state)
 {
     fixture *f = *state;
     struct job job;
-    ferry_stream_file_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL), wrong = options;
+    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL), wrong = options;
     ferry_element malformed = {.name = "nothing"};
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(NULL, &options));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_file(f->context, NULL));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(NULL, &options));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(f->context, NULL));
     wrong.input = NULL;
     expect_failure(&job, FERRY_ERROR_INVALID_ARGUMENT, &wrong, "");
     wrong = options, wrong.work = NULL;
@@ -521,18 +521,18 @@ test_work_that_fails(void **state)
     fixture *f = *state;
     const char *input = path_of("in"), *outputs[] = {NULL, path_of("out")};
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     ferry_place_info info;
     ferry_kernel *kernel;
-    OK(ferry_context_place_info(f->context, 1, &info));
-    if (!(info.capabilities & FERRY_CAN_RUN_HOST_BODY))
+    OK(ferry_context_get_place_info(f->context, 1, &info));
+    if (!(info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
         skip();
     write_counting_file(input, COUNT);
     OK(ferry_kernel_create(f->context, &source, &kernel));
     for (size_t i = 0; i < 2; i++) {
-        ferry_stream_file_options options = {.input = input, .output = outputs[i], .element = INT, .work = launch_failing, .user = kernel,
+        ferry_file_pipeline_options options = {.input = input, .output = outputs[i], .element = INT, .work = launch_failing, .user = kernel,
                                              .stream = f->stream, .chunk_bytes = CHUNK * 4};
-        FAILS(FERRY_ERROR_DEVICE, ferry_stream_file(f->context, &options));
+        FAILS(FERRY_ERROR_DEVICE, ferry_file_pipeline(f->context, &options));
         expect_said(input, "the body does not like it");
         /* The stream goes on. */
         OK(ferry_stream_synchronize(f->stream));

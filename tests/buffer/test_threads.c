@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "src/buffer/store.h"
+#include "tests/support/copies.h"
 
 enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
@@ -232,7 +233,7 @@ static void
 check_piece(struct member *m, const struct account *a, size_t b, size_t piece)
 {
     int values[128];
-    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), values, a->piece)))
+    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), values, a->piece, NULL)))
         return;
     for (size_t i = 0; i < a->piece; i++)
         CHECK(values[i] == a->values[b][piece]);
@@ -262,9 +263,9 @@ disturb(struct member *m, size_t b)
     ferry_status status = FERRY_OK;
     switch (random_below(&m->seed, 4)) {
     case 0: status = ferry_buffer_evict(buffer, place); break;
-    case 1: status = ferry_buffer_sync_to(buffer, 0, FERRY_REST, place); break;
-    case 2: status = ferry_buffer_prefetch(buffer, place, NULL); break;
-    default: status = ferry_buffer_wait_free(buffer, FERRY_UPDATE, 1000); break;
+    case 1: status = ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL); break;
+    case 2: status = ferry_buffer_prefetch(buffer, 0, FERRY_REST, place, NULL); break;
+    default: status = ferry_buffer_wait_available(buffer, FERRY_UPDATE, 1000); break;
     }
     if (status != FERRY_ERROR_BUSY)
         (void)note(m, status, FERRY_OK, "disturb", __LINE__);
@@ -276,7 +277,7 @@ copy_between(struct member *m, struct account *a, ferry_stream *stream, size_t b
     size_t other = random_below(&m->seed, a->pieces), to = 1 - b;
     ferry_buffer *source = m->team->buffers[b], *target = m->team->buffers[to];
     if (random_below(&m->seed, 2))
-        (void)GOOD(ferry_buffer_copy(target, INT, offset_of(m, a, other), source, offset_of(m, a, piece), a->piece));
+        (void)GOOD(ferry_buffer_copy(target, INT, offset_of(m, a, other), source, offset_of(m, a, piece), a->piece, NULL));
     else
         (void)GOOD(launch_copy(&m->team->w, stream, target, offset_of(m, a, other), source, offset_of(m, a, piece), a->piece));
     a->values[to][other] = a->values[b][piece];
@@ -291,7 +292,7 @@ step(struct member *m, struct account *a, ferry_stream *stream)
     int value = (int)random_below(&m->seed, 1000);
     switch (random_below(&m->seed, 8)) {
     case 0:
-        if (GOOD(ferry_buffer_fill(buffer, INT, offset, a->piece, &value)))
+        if (GOOD(ferry_buffer_fill(buffer, INT, offset, a->piece, &value, NULL)))
             a->values[b][piece] = value;
         break;
     case 1:
@@ -306,7 +307,7 @@ step(struct member *m, struct account *a, ferry_stream *stream)
     case 4: copy_between(m, a, stream, b, piece); break;
     case 5: disturb(m, b); break;
     case 6:
-        if (GOOD(ferry_buffer_fill_async(buffer, INT, offset, a->piece, &value, stream, &event))) {
+        if (GOOD(ferry_buffer_fill(buffer, INT, offset, a->piece, &value, ASYNC(stream, &event)))) {
             a->values[b][piece] = value;
             (void)GOOD(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
@@ -343,7 +344,7 @@ drain_helper(fixture *f)
     ferry_buffer *last = make_ints(f, 1);
     ferry_event *event;
     int zero = 0;
-    OK(ferry_buffer_fill_async(last, INT, 0, 1, &zero, NULL, &event));
+    OK(ferry_buffer_fill(last, INT, 0, 1, &zero, ASYNC(NULL, &event)));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&last);
@@ -394,7 +395,7 @@ churn(struct member *m)
         ferry_buffer_destroy(&x);
         (void)GOOD(ferry_buffer_view(y, INT, count - 4, 4, &view));
         ferry_buffer_destroy(&y);
-        (void)GOOD(ferry_buffer_copy_to(view, INT, 0, values, 4));
+        (void)GOOD(ferry_buffer_copy_to(view, INT, 0, values, 4, NULL));
         CHECK(values[0] == i && values[3] == i);
         ferry_buffer_destroy(&view);
         ferry_stream_destroy(&stream);
@@ -425,10 +426,10 @@ share(struct member *m)
         ferry_buffer_destroy(&kept);
         if (GOOD(ferry_context_find(m->team->f.context, "shared", &found)))
             ferry_buffer_destroy(&found);
-        (void)GOOD(ferry_buffer_fill(view, INT, 0, FERRY_REST, &i));
+        (void)GOOD(ferry_buffer_fill(view, INT, 0, FERRY_REST, &i, NULL));
         ferry_buffer_info info;
         char text[128];
-        (void)GOOD(ferry_buffer_info_get(view, &info));
+        (void)GOOD(ferry_buffer_get_info(view, &info));
         CHECK(ferry_buffer_describe(base, text, sizeof(text)) > 0);
         ferry_buffer_destroy(&view);
     }
@@ -485,21 +486,21 @@ hold_or_ask(struct member *m)
         meet(m);
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_open_host(x, INT, FERRY_READ, 50, 100, &scope, &memory));
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_open_device(x, INT, FERRY_UPDATE, stream, 99, 1, &scope, &memory));
-        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_fill(x, INT, 0, 1, &value));
-        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_free(x, FERRY_READ, 0));
+        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_fill(x, INT, 0, 1, &value, NULL));
+        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
         uint64_t begin = now_ns();
-        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_free(low, FERRY_READ, 5 * 1000 * 1000));
+        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(low, FERRY_READ, 5 * 1000 * 1000));
         CHECK(now_ns() - begin >= 5 * 1000 * 1000);
-        EXPECT(FERRY_OK, ferry_buffer_wait_free(high, FERRY_UPDATE, 0));
-        EXPECT(FERRY_OK, ferry_buffer_fill(x, INT, 100, 50, &value));
+        EXPECT(FERRY_OK, ferry_buffer_wait_available(high, FERRY_UPDATE, 0));
+        EXPECT(FERRY_OK, ferry_buffer_fill(x, INT, 100, 50, &value, NULL));
         if (GOOD(ferry_buffer_open_host(x, INT, FERRY_OVERWRITE, 150, 10, &scope, &memory))) {
             memset(memory, 0, 10 * sizeof(int));
             EXPECT(FERRY_OK, ferry_scope_close(&scope));
         }
         meet(m);
-        EXPECT(FERRY_OK, ferry_buffer_wait_free(low, FERRY_UPDATE, UINT64_MAX));
+        EXPECT(FERRY_OK, ferry_buffer_wait_available(low, FERRY_UPDATE, UINT64_MAX));
         CHECK(atomic_load(&m->team->counter) == 1);
-        EXPECT(FERRY_OK, ferry_buffer_fill(x, INT, 0, 100, &value));
+        EXPECT(FERRY_OK, ferry_buffer_fill(x, INT, 0, 100, &value, NULL));
         meet(m);
     }
     ferry_buffer_destroy(&low);
@@ -550,7 +551,7 @@ copy_pair(struct member *m)
     ferry_stream *stream = stream_for(m);
     for (int i = 0; i < 100 && stream; i++) {
         (void)GOOD(launch_copy(&team->w, stream, first, 1, second, 1, 9));
-        (void)GOOD(ferry_buffer_copy(first, INT, 1, second, 1, 9));
+        (void)GOOD(ferry_buffer_copy(first, INT, 1, second, 1, 9, NULL));
     }
     ferry_stream_destroy(&stream);
 }
@@ -597,14 +598,14 @@ crowd(struct member *m)
         if (!GOOD(ferry_buffer_open_host(x, INT, i % 2 ? FERRY_READ : FERRY_UPDATE, begin + i, 1, &scopes[i], &memory)))
             return;
     meet(m);
-    EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_free(x, FERRY_READ, 0));
+    EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
     (void)GOOD(launch_add(&m->team->w, stream, x, begin + LENGTH(scopes), 100, 1));
     (void)GOOD(launch_add(&m->team->w, stream, x, begin + LENGTH(scopes), 100, -1));
     meet(m);
     for (size_t i = LENGTH(scopes); i-- > 0;)
         (void)GOOD(ferry_scope_close(&scopes[i]));
     meet(m);
-    (void)GOOD(ferry_buffer_sync_to(x, begin, CROWD_PART, place_of(m)));
+    (void)GOOD(ferry_buffer_sync_to(x, begin, CROWD_PART, place_of(m), NULL));
     ferry_stream_destroy(&stream);
 }
 
@@ -690,11 +691,11 @@ shift_or_fill(struct member *m)
         size_t up = m->index == 0 ? 500 : 0, down = m->index == 0 ? 0 : 500;
         int value = i + 1;
         if (m->index < 2) {
-            (void)GOOD(ferry_buffer_copy(b, INT, up, b, down, SHIFTED - 500));
+            (void)GOOD(ferry_buffer_copy(b, INT, up, b, down, SHIFTED - 500, NULL));
         } else if (m->index == 2) {
-            (void)GOOD(ferry_buffer_fill(b, INT, 0, SHIFTED, &value));
+            (void)GOOD(ferry_buffer_fill(b, INT, 0, SHIFTED, &value, NULL));
         } else {
-            (void)GOOD(ferry_buffer_copy_to(b, INT, 0, seen, SHIFTED));
+            (void)GOOD(ferry_buffer_copy_to(b, INT, 0, seen, SHIFTED, NULL));
             for (int at = 1; at < SHIFTED; at++)
                 CHECK(seen[at] == seen[0]);
         }
@@ -757,7 +758,7 @@ test_resizes_beside_readers(void **state)
     team_open(&team, THREADS);
     OK(ferry_buffer_create(team.f.context, INT, LONG, NULL, &team.buffers[0]));
     int zero = 0;
-    OK(ferry_buffer_fill(team.buffers[0], INT, 0, FERRY_REST, &zero));
+    OK(ferry_buffer_fill(team.buffers[0], INT, 0, FERRY_REST, &zero, NULL));
     run_team(&team, THREADS, resize_or_read);
     team_close(&team);
 }
@@ -773,7 +774,7 @@ check_info(const ferry_buffer_info *info, void *user)
     CHECK(info->count * info->element->bytes == info->bytes);
     CHECK(strcmp(info->name, "") == 0 || strcmp(info->name, "a buffer that comes and goes") == 0);
     CHECK(info->count == LIFE_COUNT || info->count == 2 * LIFE_COUNT);
-    CHECK(info->borrowed ? info->taken_bytes == 0 : info->taken_bytes <= 64 << 10);
+    CHECK(info->borrowed ? info->allocated_bytes == 0 : info->allocated_bytes <= 64 << 10);
     return true;
 }
 
@@ -788,7 +789,7 @@ walk_or_live(struct member *m)
         int outside[LIFE_COUNT];
         char text[256];
         if (m->index == 0) {
-            (void)GOOD(ferry_context_walk(f->context, check_info, m));
+            (void)GOOD(ferry_context_for_each_buffer(f->context, check_info, m));
             (void)ferry_context_describe(f->context, text, sizeof(text));
             continue;
         }
@@ -800,11 +801,11 @@ walk_or_live(struct member *m)
         if (!GOOD(ferry_buffer_create(f->context, INT, LIFE_COUNT, &named, &b)))
             return;
         int one = 1;
-        (void)GOOD(ferry_buffer_fill(b, INT, 0, FERRY_REST, &one));
+        (void)GOOD(ferry_buffer_fill(b, INT, 0, FERRY_REST, &one, NULL));
         if (round % 4 == 1)
             (void)GOOD(ferry_buffer_resize(b, 2 * LIFE_COUNT));
         if (round % 4 == 2)
-            (void)GOOD(ferry_buffer_sync_to(b, 0, FERRY_REST, place_of(m)));
+            (void)GOOD(ferry_buffer_sync_to(b, 0, FERRY_REST, place_of(m), NULL));
         if (round % 4 == 3 && GOOD(ferry_buffer_view(b, INT, 0, 10, &view))) {
             ferry_buffer_destroy(&b);
             b = view;

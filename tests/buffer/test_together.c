@@ -35,7 +35,7 @@ test_merged_scopes_keep_each_last_use(void **state)
         work w;
         work_open(f, &w);
         OK(ferry_scope_open_all(scopes, memory, arguments, 2, 1, streams[0]));
-        OK(ferry_stream_record(streams[0], &opened));
+        OK(ferry_stream_record(streams[0], 0, &opened));
         OK(ferry_stream_wait_event(streams[1], opened));
         /* Scope 0 is used on stream `how & 1`, scope 1 on the other. */
         for (int i = 0; i < 2; i++) {
@@ -354,7 +354,7 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     expect_moved(f, &before, 0, 0);
     /* Copied elsewhere they are a value. */
     ferry_buffer *target = make_counting(f, COUNT, 1);
-    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT));
+    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL));
     expect_constant(f, target, 1, 0, COUNT, 0);
     assert_int_not_equal(ferry_buffer_state(target), FERRY_STATE_UNINITIALIZED);
     DESTROY_BUFFERS(&b, &target);
@@ -378,16 +378,16 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
             void *memory;
             write_counting(f, b, 0, 0, COUNT, 0);
             touch(f, b, apart, FERRY_UPDATE, 0, COUNT);
-            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, first));
-            OK(ferry_buffer_pin(b, first, &memory));
+            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, first, NULL));
+            OK(ferry_buffer_hold(b, first, &memory));
             ((int32_t *)memory)[7] = 42;
             ferry_transfer_stats before = moved(f);
-            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, second));
+            OK(ferry_buffer_sync_to(b, 0, FERRY_REST, second, NULL));
             ferry_transfer_stats after = moved(f);
             assert_int_equal(crossing(&after), crossing(&before));
             OK(ferry_buffer_mark_dirty(b, 0, FERRY_REST, first, NULL));
             expect_constant(f, b, 0, 7, 1, 42);
-            OK(ferry_buffer_unpin(b, first));
+            OK(ferry_buffer_release(b, first));
             ferry_buffer_destroy(&b);
         }
         fixture_close(f);

@@ -50,7 +50,7 @@ test_views_have_the_state_of_their_range(void **state)
     add_to(f, high, 0, 0, 1, 1);
     STATE(high, HOST_DIRTY);
     STATE(b, MIXED);
-    OK(ferry_buffer_sync_to(low, 0, FERRY_REST, 0));
+    OK(ferry_buffer_sync_to(low, 0, FERRY_REST, 0, NULL));
     STATE(low, SYNCHRONIZED);
     STATE(b, HOST_DIRTY);
     ferry_buffer_destroy(&low);
@@ -81,27 +81,27 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, 101, 0), *bytes, *doubles, *ints, *out;
     unsigned char got[8];
-    OK(ferry_buffer_view_of(b, BYTE, 0, FERRY_REST, &bytes));
+    OK(ferry_buffer_reinterpret(b, BYTE, 0, FERRY_REST, &bytes));
     assert_int_equal(ferry_buffer_count(bytes), 404);
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(b, DOUBLE, 0, FERRY_REST, &out));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(b, DOUBLE, 4, 2, &out));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(bytes, INT, 1, 1, &out));
-    OK(ferry_buffer_view_of(b, DOUBLE, 0, 50, &doubles));
-    OK(ferry_buffer_view_of(b, DOUBLE, 8, 49, &out));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(b, DOUBLE, 0, FERRY_REST, &out));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(b, DOUBLE, 4, 2, &out));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(bytes, INT, 1, 1, &out));
+    OK(ferry_buffer_reinterpret(b, DOUBLE, 0, 50, &doubles));
+    OK(ferry_buffer_reinterpret(b, DOUBLE, 8, 49, &out));
     ferry_buffer_destroy(&out);
     /* Alignment counts from the base, not from the view. */
     OK(ferry_buffer_view(b, INT, 1, FERRY_REST, &ints));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_view_of(ints, DOUBLE, 0, 50, &out));
-    OK(ferry_buffer_view_of(ints, DOUBLE, 4, 49, &out));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(ints, DOUBLE, 0, 50, &out));
+    OK(ferry_buffer_reinterpret(ints, DOUBLE, 4, 49, &out));
     ferry_buffer_destroy(&out);
     /* The bytes are those of the elements, at every place. */
     add_to(f, b, 1, 2, 1, 0x01020300);
-    OK(ferry_buffer_copy_to(bytes, BYTE, 8, got, 4));
+    OK(ferry_buffer_copy_to(bytes, BYTE, 8, got, 4, NULL));
     assert_memory_equal(got, ((unsigned char[]){2, 3, 2, 1}), 4);
     got[0] = 9;
-    OK(ferry_buffer_copy_from(bytes, BYTE, 8, got, 1));
+    OK(ferry_buffer_copy_from(bytes, BYTE, 8, got, 1, NULL));
     expect_constant(f, b, 0, 2, 1, 0x01020309);
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_to(bytes, INT, 0, got, 1));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_to(bytes, INT, 0, got, 1, NULL));
     ferry_buffer_destroy(&ints);
     ferry_buffer_destroy(&doubles);
     ferry_buffer_destroy(&bytes);
@@ -125,9 +125,9 @@ test_a_views_pointer_is_base_plus_offset(void **state)
         OK(ferry_scope_close(&scope));
         assert_ptr_equal(open_at(f, view, place, FERRY_READ, 3, 2, &scope), base + 126);
         OK(ferry_scope_close(&scope));
-        OK(ferry_buffer_pin(view, place, &pinned));
+        OK(ferry_buffer_hold(view, place, &pinned));
         assert_ptr_equal(pinned, base + 123);
-        OK(ferry_buffer_unpin(view, place));
+        OK(ferry_buffer_release(view, place));
         ferry_buffer_destroy(&view);
     }
     ferry_buffer_destroy(&b);

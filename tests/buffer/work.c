@@ -217,10 +217,10 @@ work_image(void)
 }
 
 static ferry_kernel *
-make_kernel(fixture *f, const char *name, ferry_host_body *body, ferry_access first, ferry_access second)
+make_kernel(fixture *f, const char *name, ferry_host_function *body, ferry_access first, ferry_access second)
 {
     ferry_parameter parameters[] = {{INT, first}, {INT, second}, {ferry_size_element(), 0}, {ferry_size_element(), 0}};
-    ferry_kernel_source source = {.name = name, .image = image, .image_bytes = sizeof(image), .host_body = body,
+    ferry_kernel_source source = {.name = name, .image = image, .image_bytes = sizeof(image), .host_function = body,
                                   .parameters = parameters, .parameter_count = LENGTH(parameters)};
     ferry_kernel *kernel;
     OK(ferry_kernel_create(f->context, &source, &kernel));
@@ -378,7 +378,7 @@ expect_ints(ferry_buffer *buffer, const int *expected, size_t offset, size_t cou
 {
     int *values = malloc(count * sizeof(*values) + 1);
     assert_non_null(values);
-    OK(ferry_buffer_copy_to(buffer, INT, offset, values, count));
+    OK(ferry_buffer_copy_to(buffer, INT, offset, values, count, NULL));
     for (size_t i = 0; i < count; i++) {
         if (values[i] == expected[i])
             continue;

@@ -57,9 +57,9 @@ as_subproject() {
     sed 's|"struct mylib_vec3 {|"/* changed type */ struct mylib_vec3 {|' "$project/mylib/vec3.json" >"$temporary/vec3.json"
     cp "$temporary/vec3.json" "$project/mylib/vec3.json"
     run meson compile -C "$build"
-    contains 'changed type' "$build/mylib/vec3_buffer.c"
+    contains 'changed type' "$build/mylib/vec3_buffer.h"
     printf '# changed module\n' >>"$ferry/gen/ferry_types.py"
-    [ "$(ninja -C "$build" -n | grep -c 'Generating.*_buffer\.[ch]')" -gt 0 ] || die "a changed module rebuilds nothing"
+    [ "$(ninja -C "$build" -n | grep -c 'Generating.*_buffer\.h')" -gt 0 ] || die "a changed module rebuilds nothing"
     ok "as a subproject: a changed type file and a changed module rebuild"
 }
 
@@ -81,33 +81,33 @@ as_installed() {
     fi
 }
 
-# The first block of the language in the README, which may stand in a list.
-of_readme() {
-    awk -v fence='```'"$1" '$1 == "```" { inside = 0 } inside { print } $1 == fence { inside = !seen++ }' "$root/README.md"
+# The first block of the language in docs/install.md, which may be part of a list.
+of_document() {
+    awk -v fence='```'"$1" '$1 == "```" { inside = 0 } inside { print } $1 == fence { inside = !seen++ }' "$root/docs/install.md"
 }
 
 # "A type of your own" as it stands there, with the installed Ferry.
-as_readme_says() {
-    project=$temporary/readme
+as_documented() {
+    project=$temporary/documented
     mkdir -p "$project"
-    of_readme json >"$project/vec3.json"
-    sed -n 's/.*`vec3\.h`: `\([^`]*\)`.*/\1/p' "$root/README.md" >"$project/vec3.h"
-    { echo "project('readme', 'c')"; of_readme meson; } >"$project/meson.build"
+    of_document json >"$project/vec3.json"
+    sed -n 's/.*`vec3\.h`: `\([^`]*\)`.*/\1/p' "$root/docs/install.md" >"$project/vec3.h"
+    { echo "project('documented', 'c')"; of_document meson; } >"$project/meson.build"
     printf '#include "vec3_buffer.h"\nint main(void) { return mylib_vec3_count((mylib_vec3_buffer){0}) != 0; }\n' >"$project/program.c"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project"
     run meson compile -C "$project/build"
     LD_LIBRARY_PATH=$prefix/lib run "$project/build/program"
-    ok "installed: README's own type builds and runs"
+    ok "installed: the type of docs/install.md builds and runs"
 
     if ! command -v cmake >/dev/null; then
-        echo "skipped: README's CMake, which is not there"
+        echo "skipped: the CMake of docs/install.md, because cmake is not installed"
         return
     fi
-    { printf 'cmake_minimum_required(VERSION 3.20)\nproject(readme C)\n'; of_readme cmake; } >"$project/CMakeLists.txt"
+    { printf 'cmake_minimum_required(VERSION 3.20)\nproject(documented C)\n'; of_document cmake; } >"$project/CMakeLists.txt"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run cmake -S "$project" -B "$project/made"
     run cmake --build "$project/made"
     LD_LIBRARY_PATH=$prefix/lib run "$project/made/program"
-    ok "installed: the same with README's CMake"
+    ok "installed: the same with CMake"
 }
 
 as_moved() {
@@ -119,6 +119,6 @@ as_moved() {
 
 as_subproject
 as_installed
-as_readme_says
+as_documented
 as_moved
 printf '%d passed, 0 failed\n' "$passed"

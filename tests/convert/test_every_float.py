@@ -65,9 +65,8 @@ TARGETS = {
 def check_block(library, name, source, policy):
     dtype, expected, infinity = TARGETS[name]
     target = np.empty(source.size, dtype=dtype)
-    function = getattr(library, f"ferry_convert_float_to_{name}")
-    status = function(ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(source.size),
-                      ctypes.c_int(policy))
+    status = library.convert_by_name(b"float", name.encode(), ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data),
+                                     ctypes.c_size_t(source.size), ctypes.c_int(policy))
     if status != 0:
         return f"status {status}"
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Conversions between arrays against NumPy, where both mean the same: to floats and complex numbers, and to integers what
-NumPy says after rounding, clamping and putting 0 for NaN. Through the shared library, as any program calls it.
+NumPy says after rounding, clamping and putting 0 for NaN. Through the shared library, by way of by_name.c.
 
 usage: test_numpy.py LIBRARY TAP-FOLDER
 """
@@ -65,9 +65,8 @@ def problems(library, name, to_name, source, dtype, policy):
     if wanted is None:
         return []
     target = np.empty(COUNT, dtype=dtype)
-    function = getattr(library, f"ferry_convert_{name}_to_{to_name}")
-    status = function(ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(COUNT),
-                      ctypes.c_int(policy))
+    status = library.convert_by_name(name.encode(), to_name.encode(), ctypes.c_void_p(target.ctypes.data),
+                                     ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(COUNT), ctypes.c_int(policy))
     if status != 0:
         return [f"status {status}"]
     with np.errstate(all="ignore"):

@@ -194,7 +194,7 @@ test_memory_given_back_too_early_is_told(void **state)
     OK(memory_free, FERRY_MEMORY_DEVICE, scene->memory);
     scene->memory = NULL;
     assert_int_equal(FERRYI_CALL(scene->device, stream_synchronize, scene->first), FERRY_ERROR_DEVICE);
-    assert_non_null(strstr(ferry_last_error(), "given back"));
+    assert_non_null(strstr(ferry_last_error(), "freed while"));
     /* Told once. */
     OK(stream_synchronize, scene->first);
 }

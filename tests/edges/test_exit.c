@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/support/fakecuda.h"
+#include "tests/support/copies.h"
 
 /*
  * The end of a process, of its threads, and of the driver. Each case runs in a process of its own, which is this program started again,
@@ -41,12 +42,15 @@ start_work(void)
     ferry_block *block;
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
-    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
-    for (int i = 0; i < 8; i++)
-        WORKS(ferry_buffer_copy_from_async(buffer, INT, 0, source, COUNT, ferry_context_stream(context, 1), NULL));
+    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
+    for (int i = 0; i < 8; i++) {
+        ferry_event *event;
+        WORKS(ferry_buffer_copy_from(buffer, INT, 0, source, COUNT, ASYNC(ferry_context_stream(context, 1), &event)));
+        ferry_event_destroy(&event);
+    }
     WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
-    WORKS(ferry_pool_take(pool, 4096, NULL, &block));
-    WORKS(ferry_pool_give(&block, NULL));
+    WORKS(ferry_pool_allocate(pool, 4096, NULL, &block));
+    WORKS(ferry_block_free(&block, NULL));
     return buffer;
 }
 
@@ -100,9 +104,9 @@ hold_magazines(void *argument)
     struct holder *holder = argument;
     ferry_block *blocks[20];
     for (int i = 0; i < 20; i++)
-        WORKS(ferry_pool_take(holder->pool, 3000, NULL, &blocks[i]));
+        WORKS(ferry_pool_allocate(holder->pool, 3000, NULL, &blocks[i]));
     for (int i = 0; i < 20; i++)
-        WORKS(ferry_pool_give(&blocks[i], NULL));
+        WORKS(ferry_block_free(&blocks[i], NULL));
     atomic_store(&holder->step, 1);
     while (atomic_load(&holder->step) != 2)
         ferryi_sleep_ns(100000);
@@ -127,7 +131,7 @@ run_holder(bool pool_goes_first)
     if (pool_goes_first)
         return;
     WORKS(ferry_pool_trim(holder.pool, 0));
-    WORKS(ferry_pool_statistics(holder.pool, &stats));
+    WORKS(ferry_pool_get_stats(holder.pool, &stats));
     TRUE(stats.cached_bytes == 0 && stats.live_bytes == 0);
     ferry_context_destroy(&context);
 }
@@ -159,7 +163,7 @@ driver_is_gone(void)
         WORKS(ferry_buffer_wait_idle(buffer, 1));
         /* CUDA_ERROR_DEINITIALIZED, for ever: its context is over. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
-        ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4);
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST || status == FERRY_ERROR_DEVICE);
         ferry_buffer_destroy(&buffer);
         ferry_context_destroy(&context);

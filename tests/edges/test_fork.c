@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "src/base/sanitizer.h"
+#include "tests/support/copies.h"
 
 /*
  * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may let go of it; and may make contexts of its own.
@@ -34,7 +35,6 @@ struct things {
     ferry_stream *stream;
     ferry_event *event;
     ferry_kernel *kernel;
-    ferry_batch *batch;
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* open for a READ */
@@ -82,7 +82,7 @@ kernel_source(ferry_parameter *parameter)
 {
     *parameter = one_array[0];
     parameter->element = INT;
-    return (ferry_kernel_source){.name = "nothing", .host_body = nothing, .parameters = parameter, .parameter_count = 1};
+    return (ferry_kernel_source){.name = "nothing", .host_function = nothing, .parameters = parameter, .parameter_count = 1};
 }
 
 static void
@@ -98,38 +98,38 @@ ask_buffers(ferry_context *context, struct things *t)
     REFUSED(ferry_buffer_create_from(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_wrap_host(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
-    REFUSED(ferry_buffer_view_of(t->buffer, FLOAT, 0, 4, &made));
+    REFUSED(ferry_buffer_reinterpret(t->buffer, FLOAT, 0, 4, &made));
     REFUSED(ferry_buffer_resize(t->buffer, 8));
     for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
         REFUSED(ferry_buffer_open_host(t->buffer, INT, (ferry_access)access, 0, 4, &scope, &pointer));
         REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, t->stream, 0, 4, &scope, &pointer));
         REFUSED(ferry_buffer_open_host(t->view, INT, (ferry_access)access, 0, 4, &scope, &pointer));
-        REFUSED(ferry_buffer_wait_free(t->buffer, (ferry_access)access, 1000));
+        REFUSED(ferry_buffer_wait_available(t->buffer, (ferry_access)access, 1000));
     }
     REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 0, NULL));
     REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 1, t->stream));
-    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4));
-    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4));
-    REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4));
-    REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values));
-    REFUSED(ferry_buffer_copy_from_async(t->buffer, INT, 0, values, 4, t->stream, &event));
-    REFUSED(ferry_buffer_copy_to_async(t->buffer, INT, 0, values, 4, t->stream, &event));
-    REFUSED(ferry_buffer_copy_async(t->buffer, INT, 0, t->other, 0, 4, t->stream, &event));
-    REFUSED(ferry_buffer_fill_async(t->buffer, INT, 0, 4, values, t->stream, &event));
-    REFUSED(ferry_buffer_prefetch(t->buffer, 1, t->stream));
-    REFUSED(ferry_buffer_sync_to(t->buffer, 0, 4, 0));
+    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4, NULL));
+    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4, NULL));
+    REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, NULL));
+    REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, NULL));
+    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_prefetch(t->buffer, 0, FERRY_REST, 1, t->stream));
+    REFUSED(ferry_buffer_sync_to(t->buffer, 0, 4, 0, NULL));
     REFUSED(ferry_buffer_mark_dirty(t->buffer, 0, 4, 0, NULL));
     REFUSED(ferry_buffer_invalidate(t->buffer, 0, 4, 0));
     REFUSED(ferry_buffer_discard(t->buffer, 0, 4));
     REFUSED(ferry_buffer_evict(t->buffer, 0));
     REFUSED(ferry_buffer_reserve(t->buffer, 1));
     REFUSED(ferry_buffer_wait_idle(t->buffer, 1));
-    REFUSED(ferry_buffer_pin(t->buffer, 0, &pointer));
-    REFUSED(ferry_buffer_unpin(t->buffer, 0));
-    REFUSED(ferry_buffer_advise(t->buffer, (ferry_advice)1, 0));
+    REFUSED(ferry_buffer_hold(t->buffer, 0, &pointer));
+    REFUSED(ferry_buffer_release(t->buffer, 0));
+    REFUSED(ferry_buffer_advise(t->buffer, 0, FERRY_REST, (ferry_advice)1, 0));
     TRUE(ferry_buffer_state(t->buffer) == FERRY_STATE_UNINITIALIZED);
     TRUE(!ferry_buffer_is_current(t->buffer, 0));
-    TRUE(!ferry_buffer_is_pinned(t->buffer));
+    TRUE(!ferry_buffer_is_page_locked(t->buffer));
     TRUE(ferry_buffer_count(t->buffer) == COUNT);
 }
 
@@ -140,20 +140,21 @@ ask_others(ferry_context *context, struct things *t)
     ferry_memory_info memory;
     ferry_transfer_stats transfers;
     ferry_pool_stats stats;
+    ferry_pool_class_stats class_stats;
     ferry_stream *stream;
     ferry_event *event;
     ferry_pool *pool;
     ferry_block *block;
     ferry_buffer *found;
     ferry_kernel *kernel;
-    ferry_batch *batch;
     ferry_parameter parameter;
     ferry_kernel_source source = kernel_source(&parameter);
     ferry_argument argument = ferry_buffer_argument(t->buffer, INT, 0, 4);
     bool done;
-    REFUSED(ferry_context_place_info(context, 1, &place));
-    REFUSED(ferry_context_memory_info(context, 1, &memory));
-    REFUSED(ferry_context_transfer_stats(context, &transfers));
+    REFUSED(ferry_context_get_place_info(context, 1, &place));
+    REFUSED(ferry_context_get_memory_info(context, 1, &memory));
+    REFUSED(ferry_context_get_transfer_stats(context, &transfers));
+    REFUSED(ferry_context_reset_stats(context));
     REFUSED(ferry_context_register_host(context, t, sizeof(*t)));
     REFUSED(ferry_context_unregister_host(context, t));
     REFUSED(ferry_context_find(context, "kept", &found));
@@ -162,19 +163,19 @@ ask_others(ferry_context *context, struct things *t)
     REFUSED(ferry_stream_wrap(context, 1, t, &stream));
     REFUSED(ferry_stream_flush(t->stream));
     REFUSED(ferry_stream_synchronize(t->stream));
-    REFUSED(ferry_stream_record(t->stream, &event));
+    REFUSED(ferry_stream_record(t->stream, 0, &event));
     REFUSED(ferry_stream_wait_event(t->stream, t->event));
     REFUSED(ferry_event_synchronize(t->event));
     REFUSED(ferry_event_query(t->event, &done));
     REFUSED(ferry_kernel_create(context, &source, &kernel));
     REFUSED(ferry_kernel_launch(t->kernel, t->stream, ferry_grid_for(1, 1), &argument, 1));
-    REFUSED(ferry_batch_create(context, &batch));
-    REFUSED(ferry_batch_copy(t->batch, t->buffer, INT, 0, t->other, 0, 4));
-    REFUSED(ferry_batch_submit(t->batch));
-    REFUSED(ferry_pool_take(t->pool, 4096, NULL, &block));
-    REFUSED(ferry_pool_take(t->pool, 4096, t->stream, &block));
-    REFUSED(ferry_pool_give(&t->block, NULL));
-    REFUSED(ferry_pool_statistics(t->pool, &stats));
+    REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, NULL));
+    REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, ASYNC(t->stream, &event)));
+    REFUSED(ferry_pool_allocate(t->pool, 4096, NULL, &block));
+    REFUSED(ferry_pool_allocate(t->pool, 4096, t->stream, &block));
+    REFUSED(ferry_block_free(&t->block, NULL));
+    REFUSED(ferry_pool_get_stats(t->pool, &stats));
+    REFUSED(ferry_pool_get_class_stats(t->pool, 0, &class_stats));
     REFUSED(ferry_pool_trim(t->pool, 0));
     REFUSED(ferry_pool_trim_older(t->pool, 0));
     REFUSED(ferry_pool_compact(t->pool, NULL));
@@ -186,7 +187,6 @@ ask_others(ferry_context *context, struct things *t)
 static void
 destroy_handles(struct things *t)
 {
-    ferry_batch_destroy(&t->batch);
     ferry_kernel_destroy(&t->kernel);
     ferry_event_destroy(&t->event);
     ferry_stream_destroy(&t->stream);
@@ -201,7 +201,7 @@ let_go(ferry_context **context, struct things *t)
     WORKS(ferry_scope_close(&t->scope));
     destroy_handles(t);
     ferry_context_destroy(context);
-    TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel && !t->batch);
+    TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
 /* The child's own: on the host, and on a device with threads. */
@@ -218,13 +218,13 @@ begin_anew(const char *devices)
         values[i] = 3 * i;
     WORKS(ferry_context_create(&options, &context));
     WORKS(ferry_buffer_create_from(context, INT, values, 64, NULL, &buffer));
-    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
+    WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     WORKS(ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, back, 64));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, back, 64, NULL));
     TRUE(memcmp(values, back, sizeof(back)) == 0);
     WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
-    WORKS(ferry_pool_take(pool, 4096, NULL, &block));
-    WORKS(ferry_pool_give(&block, NULL));
+    WORKS(ferry_pool_allocate(pool, 4096, NULL, &block));
+    WORKS(ferry_block_free(&block, NULL));
     WORKS(ferry_pool_trim(pool, 0));
     ferry_buffer_destroy(&buffer);
     ferry_context_destroy(&context);
@@ -259,18 +259,17 @@ make_things(fixture *f, struct things *t)
     OK(ferry_buffer_view(t->buffer, INT, 0, 16, &t->view));
     OK(ferry_stream_create(f->context, 1, &t->stream));
     OK(ferry_kernel_create(f->context, &source, &t->kernel));
-    OK(ferry_batch_create(f->context, &t->batch));
     OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_DEFAULT, &t->pool));
-    OK(ferry_pool_take(t->pool, 4096, NULL, &t->block));
+    OK(ferry_pool_allocate(t->pool, 4096, NULL, &t->block));
     OK(ferry_buffer_open_host(t->other, INT, FERRY_READ, 0, 8, &t->scope, &pointer));
-    OK(ferry_stream_record(t->stream, &t->event));
+    OK(ferry_stream_record(t->stream, 0, &t->event));
 }
 
 static void
 let_things_go(struct things *t)
 {
     OK(ferry_scope_close(&t->scope));
-    OK(ferry_pool_give(&t->block, NULL));
+    OK(ferry_block_free(&t->block, NULL));
     destroy_handles(t);
 }
 
@@ -318,10 +317,10 @@ one_round(struct busy *busy, int *values, size_t count)
     ferry_event *event = NULL;
     ferry_status status;
     FERRY_TRY(status, out, ferry_buffer_create_from(busy->context, INT, values, count, NULL, &buffer));
-    FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places));
-    FERRY_TRY(status, out, ferry_buffer_copy_from_async(buffer, INT, 0, values, count, ferry_context_stream(busy->context, 1), &event));
+    FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places, NULL));
+    FERRY_TRY(status, out, ferry_buffer_copy_from(buffer, INT, 0, values, count, ASYNC(ferry_context_stream(busy->context, 1), &event)));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
-    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, values, count));
+    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
 out:
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&buffer);
@@ -384,7 +383,7 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     if (child == 0) {
         alarm(HANGS_AFTER_S);
         ferry_place_info info;
-        REFUSED(ferry_context_place_info(shared, 1, &info));
+        REFUSED(ferry_context_get_place_info(shared, 1, &info));
         ferry_status status = ferry_context_shared(&again);
         if (cuda) /* which may not be used in a child */
             TRUE(status == FERRY_ERROR_NO_DEVICE && strstr(ferry_last_error(), "forked"));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
+#include "tests/support/copies.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -51,11 +52,11 @@ copy_around(fixture *f, int *values, int *back)
     ferry_event *event = NULL;
     ferry_status status;
     FERRY_TRY(status, out, ferry_buffer_create_from(f->context, INT, values, COUNT, NULL, &buffer));
-    FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1));
-    FERRY_TRY(status, out, ferry_buffer_copy_from_async(buffer, INT, 0, values, COUNT, f->stream, &event));
+    FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
+    FERRY_TRY(status, out, ferry_buffer_copy_from(buffer, INT, 0, values, COUNT, ASYNC(f->stream, &event)));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
     FERRY_TRY(status, out, ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
-    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, back, COUNT));
+    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, back, COUNT, NULL));
     FERRY_TRY(status, out, ferry_stream_synchronize(f->stream));
 out:
     ferry_event_destroy(&event);
@@ -110,7 +111,7 @@ test_waits_last_in_a_storm(void **state)
     OK(ferry_buffer_open_host(buffer, INT, FERRY_UPDATE, 0, 64, &scope, &pointer));
     start_storm();
     uint64_t before = ferryi_now_ns();
-    ferry_status status = ferry_buffer_wait_free(buffer, FERRY_READ, timeout);
+    ferry_status status = ferry_buffer_wait_available(buffer, FERRY_READ, timeout);
     uint64_t took = ferryi_now_ns() - before;
     before = ferryi_now_ns();
     ferryi_sleep_ns(timeout);

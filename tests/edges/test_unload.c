@@ -22,8 +22,8 @@ static const char *library_name;
     X(ferry_status, ferry_context_create, (const ferry_context_options *, ferry_context **))                           \
     X(void, ferry_context_destroy, (ferry_context **))                                                                 \
     X(ferry_status, ferry_context_pool, (ferry_context *, int, ferry_memory_kind, ferry_pool **))                      \
-    X(ferry_status, ferry_pool_take, (ferry_pool *, size_t, ferry_stream *, ferry_block **))                           \
-    X(ferry_status, ferry_pool_give, (ferry_block **, ferry_stream *))
+    X(ferry_status, ferry_pool_allocate, (ferry_pool *, size_t, ferry_stream *, ferry_block **))                           \
+    X(ferry_status, ferry_block_free, (ferry_block **, ferry_stream *))
 
 struct library {
     void *handle;
@@ -59,7 +59,7 @@ use(void *argument)
     ferry_pool *pool = NULL;
     ferry_block *block = NULL;
     bool well = l->ferry_context_create(&options, &context) == FERRY_OK && l->ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK &&
-                l->ferry_pool_take(pool, 4096, NULL, &block) == FERRY_OK && l->ferry_pool_give(&block, NULL) == FERRY_OK;
+                l->ferry_pool_allocate(pool, 4096, NULL, &block) == FERRY_OK && l->ferry_block_free(&block, NULL) == FERRY_OK;
     if (l->destroys)
         l->ferry_context_destroy(&context);
     pthread_barrier_wait(&l->used);

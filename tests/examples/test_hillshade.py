@@ -128,7 +128,7 @@ def test_report_names_everything(folder):
     assert re.search(r"^device +\S.* \(" + DEVICE.split(":")[0], text, re.M), text
     for step in ("read", "open", "upload", "kernel", "download", "write"):
         assert re.search(rf"^{step} +\d+\.\d+ ms$", text, re.M), text
-    assert re.search(r"^pool +\d+ takes, \d+ hits, \d+ bytes live, \d+ bytes reserved at most$", text, re.M), text
+    assert re.search(r"^pool +\d+ allocations, \d+ hits, \d+ bytes live, \d+ bytes reserved at most$", text, re.M), text
 
 
 def test_bad_arguments(folder):

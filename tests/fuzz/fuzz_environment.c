@@ -11,16 +11,16 @@
 #include "src/base/sanitizer.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { VARIABLES = 5, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
+enum { VARIABLES = 6, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
 /* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist, or of no file at all. */
 static void
 set_line(int which, const char *text)
 {
     static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY",
-                                            "FERRY_CACHE_DIR"};
+                                            "FERRY_CACHE_DIR", "FERRY_TUNING"};
     char value[LINE_MAX_BYTES + 64];
-    snprintf(value, sizeof(value), "%s%s", which == 0 ? "" : "/nonexistent/ferry/", text);
+    snprintf(value, sizeof(value), "%s%s", which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
     /* What a real NVRTC writes, the memory sanitizer does not see. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
@@ -35,7 +35,7 @@ use_context(ferry_context *context)
     int values[10] = {1, 2, 3};
     if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
         abort();
-    ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10);
+    ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10, NULL);
     /* A log that cannot be written is an error of the first pool. */
     if (status != FERRY_OK && status != FERRY_ERROR_IO)
         abort();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Output is a function of the input alone, the depfile names everything that was read, mistakes in templates and in
-sizes are errors, and each prototype has its definition."""
+sizes are errors, and each function is inline, in its header and nowhere else."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WAR
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
-COMMANDS = ("header", "source", "convert-header", "convert-source", "convert-pairs")
+COMMANDS = ("header", "convert", "convert-pairs")
 
 
 def all_outputs(folder, types, hash_seed):
@@ -63,14 +63,12 @@ def depfile_case(tap, folder, command, types, expected):
 
 
 def depfile_cases(tap, folder):
-    element = TEMPLATES / "element.c.j2"
+    element = TEMPLATES / "element.h.j2"
     sources = [BUILTIN / "float.json", BUILTIN / "double.json"]
-    depfile_case(tap, folder, "header", [BUILTIN / "byte.json"], [TEMPLATES / "typed.h.j2"])
-    depfile_case(tap, folder, "source", [BUILTIN / "byte.json"], [TEMPLATES / "typed.c.j2", element])
-    depfile_case(tap, folder, "source", [TYPES / "vec3.json"], [TEMPLATES / "typed.c.j2", element, *sources])
+    depfile_case(tap, folder, "header", [BUILTIN / "byte.json"], [TEMPLATES / "typed.h.j2", element])
+    depfile_case(tap, folder, "header", [TYPES / "vec3.json"], [TEMPLATES / "typed.h.j2", element, *sources])
     pairs = GEN / "ferry_pairs.py"
-    depfile_case(tap, folder, "convert-header", sources, [TEMPLATES / "convert.h.j2", pairs])
-    depfile_case(tap, folder, "convert-source", sources, [TEMPLATES / "convert.c.j2", element, pairs])
+    depfile_case(tap, folder, "convert", sources, [TEMPLATES / "convert.h.j2", element, pairs])
     depfile_case(tap, folder, "convert-pairs", sources, [TEMPLATES / "convert_pairs.h.j2", pairs])
 
 
@@ -142,7 +140,7 @@ def assert_cases(tap, folder):
         change(data)
         (folder / "vec3.json").write_text(json.dumps(data))
         problems = generate("header", [folder / "vec3.json"], f"{folder}/mylib/vec3_buffer.h")
-        problems += generate("source", [folder / "vec3.json"], f"{folder}/vec3.c")
+        (folder / "vec3.c").write_text('#include "mylib/vec3_buffer.h"\ntypedef int not_empty;\n')
         folders = [folder, HERE / "include", ROOT / "include"]
         for standard, words in (("c99", "ferry_static_assert"), ("c11", "vec3.json: ")):
             errors = compile_problems(c_compilers()[0], [f"-std={standard}"], folders, folder / "vec3.c")
@@ -197,7 +195,7 @@ def wrong_kind_problems(folder, declaration, description, words):
     data = {"ferry": 1, "prefix": "kinds", "name": "one", "header": "kinds/one.h", "include": ["declared.h"], **description}
     (folder / "one.json").write_text(json.dumps(data))
     problems = generate("header", [folder / "one.json"], f"{folder}/kinds/one.h")
-    problems += generate("source", [folder / "one.json"], f"{folder}/one.c")
+    (folder / "one.c").write_text('#include "kinds/one.h"\ntypedef int not_empty;\n')
     for compiler, options in compiler_ways():
         errors = compile_problems(compiler, options + ["-fsyntax-only"], [folder, ROOT / "include"], folder / "one.c")
         if not any(("ferry_static_assert" if "-std=c99" in options else words) in error for error in errors):
@@ -220,35 +218,61 @@ def kind_cases(tap, folder):
              wrong_kind_problems(folder, "struct mixed { float x; int32_t n; };", exchanged, "x is not of kind int"))
 
 
+FUNCTION = re.compile(r"^FERRY_INLINE [^\n]*\n(\w+)\(", re.M)
+
+
+def functions_of(path):
+    return FUNCTION.findall(path.read_text())
+
+
+def symbols_of(folder, compiler, options, text):
+    """What nm says of an object made of `text`: a dictionary of names and kinds."""
+    (folder / "made.c").write_text(text)
+    folders = [folder, HERE / "include", ROOT / "include"]
+    problems = compile_problems(compiler, options, folders, folder / "made.c", folder / "made.o")
+    listing = subprocess.run(["nm", folder / "made.o"], capture_output=True, text=True).stdout.splitlines()
+    return {line.split()[-1]: line.split()[-2] for line in listing}, problems
+
+
 def definition_cases(tap, folder):
-    """A prototype without its definition would only show when somebody links it."""
-    outputs = [("header", "source", [BUILTIN / "float.json"], "ferry/float.h"),
-               ("header", "source", [TYPES / "large.json"], "mylib/large_buffer.h"),
-               ("convert-header", "convert-source", sorted(BUILTIN.glob("*.json")), "ferry/convert.h")]
-    for header, source, types, name in outputs:
-        problems = generate(header, types, f"{folder}/{name}") + generate(source, types, f"{folder}/made.c")
-        folders = [folder, HERE / "include", ROOT / "include"]
-        problems += compile_problems(c_compilers()[0], ["-std=c11", *C_WARNINGS], folders, folder / "made.c",
-                                     folder / "made.o")
-        declared = set(re.findall(r"^(\w+)\(", (folder / name).read_text(), re.MULTILINE))
-        listing = subprocess.run(["nm", "-g", "--defined-only", folder / "made.o"], capture_output=True, text=True)
-        defined = {line.split()[-1] for line in listing.stdout.splitlines()}
-        problems += [f"declared only: {symbol}" for symbol in sorted(declared - defined)]
-        problems += [f"defined only: {symbol}" for symbol in sorted(defined - declared)]
-        tap.case(f"{name}: all {len(declared)} prototypes are defined, and no more", problems)
+    """Each function is defined once and is no symbol; what an unused header leaves in an object is nothing."""
+    outputs = [("header", [BUILTIN / "float.json"], "ferry/float.h"),
+               ("header", [TYPES / "large.json"], "mylib/large_buffer.h"),
+               ("convert", sorted(BUILTIN.glob("*.json")), "ferry/bfloat16_convert.h")]
+    for command, types, name in outputs:
+        problems = generate(command, types, f"{folder}/{name}")
+        names = functions_of(folder / name)
+        problems += [] if len(names) > 50 else [f"only {len(names)} functions"]
+        problems += [f"defined twice: {one}" for one in set(names) if names.count(one) > 1]
+        used = ", ".join(f"(void (*)(void)){one}" for one in names)
+        uses = f'#include "{name}"\nvoid (*const used[])(void) = {{{used}}};\n'
+        for compiler in c_compilers():
+            for level in ("-O0", "-O2"):
+                symbols, found = symbols_of(folder, compiler, ["-std=c11", level], uses)
+                problems += found + [f"{one} is {symbols.get(one)} in an object, not local" for one in names if symbols.get(one) != "t"]
+                options = ["-std=c11", level, *C_WARNINGS, "-Wunused-const-variable"]
+                symbols, found = symbols_of(folder, compiler, options, f'#include "{name}"\ntypedef int not_empty;\n')
+                problems += found + [f"{compiler[0]} {level} leaves {one}" for one in symbols]
+        tap.case(f"{name}: all {len(names)} functions are inline, and leave nothing where they are not used", problems)
 
 
 def matrix_cases(tap, folder):
-    """Conversions among every numeric type there is, not only the built-in ones."""
+    """Conversions among every numeric type there is, not only the built-in ones; all headers of a project in one file."""
     types = []
     for name, c_type, kind, bits in NUMERIC:
         path = folder / f"{name}.json"
         path.write_text(json.dumps({"ferry": 1, "prefix": "all", "name": name, "c_type": c_type,
                                     "header": f"all/{name}.h", "kind": kind, "bits": bits}))
         types.append(path)
-    problems = [problem for path in types for problem in generate("header", [path], f"{folder}/all/{path.stem}.h")]
-    problems += generate("convert-header", types, f"{folder}/all/convert.h")
-    problems += generate("convert-source", types, f"{folder}/all.c")
+    problems = []
+    for path in types:
+        problems += generate("header", [path], f"{folder}/all/{path.stem}.h")
+        others = [other for other in types if other != path]
+        problems += generate("convert", [path, *others], f"{folder}/all/{path.stem}_convert.h")
+    headers = [f"all/{path.stem}{end}.h" for path in types for end in ("_convert", "")]
+    (folder / "all.c").write_text("".join(f'#include "{name}"\n' for name in headers) + "typedef int not_empty;\n")
+    shims = [one for path in types for one in functions_of(folder / f"all/{path.stem}_convert.h") if one.startswith("all_convert_")]
+    problems += [] if len(shims) == len(set(shims)) == len(types) * (len(types) - 1) else [f"{len(shims)} array functions"]
     tap.case("conversions among ten types are generated", problems)
     for compiler in c_compilers():
         tap.case(f"they compile with {compiler[0]}", compile_problems(
@@ -263,18 +287,18 @@ def name_cases(tap, folder):
     for prefix, expected in (("mylib", '"mylib_particle"'), ("yourlib", '"yourlib_particle"')):
         data = dict(json.loads((TYPES / "vec3.json").read_text()), prefix=prefix, name="particle", conversions=[])
         (folder / "particle.json").write_text(json.dumps(data))
-        problems = generate("source", [folder / "particle.json"], f"{folder}/particle.c")
-        text = "" if problems else (folder / "particle.c").read_text()
+        problems = generate("header", [folder / "particle.json"], f"{folder}/particle.h")
+        text = "" if problems else (folder / "particle.h").read_text()
         tap.case(f"the particle of {prefix} is called {expected}", problems or ([] if f"/* name      */ {expected}," in text else ["no such name"]))
 
 
 def pair_cases(tap, folder):
     output = folder / "pairs.h"
-    result = ferry_gen("convert-header", TYPES / "vec3.json", BUILTIN / "float.json", "-o", output)
+    result = ferry_gen("convert", TYPES / "vec3.json", BUILTIN / "float.json", "-o", output)
     tap.case("a struct has no conversions", refused(result, "vec3.json: kind: ", output))
-    result = ferry_gen("convert-header", BUILTIN / "float.json", folder / "int8.json", "-o", output)
+    result = ferry_gen("convert", BUILTIN / "float.json", folder / "int8.json", "-o", output)
     tap.case("one convert header has one prefix", refused(result, "int8.json: prefix: ", output))
-    result = ferry_gen("convert-header", BUILTIN / "float.json", BUILTIN / "float.json", "-o", output)
+    result = ferry_gen("convert", BUILTIN / "float.json", BUILTIN / "float.json", "-o", output)
     tap.case("one convert header has each type once", refused(result, "float.json: name: ", output))
 
 

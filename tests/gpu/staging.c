@@ -8,8 +8,7 @@
 
 static const struct {
     const char *name;
-    uint32_t loop;
-} loops[] = {{"libc", FERRY_STAGING_COPY_LIBC}, {"prefetch", FERRY_STAGING_COPY_PREFETCH}, {"stream", FERRY_STAGING_COPY_STREAM}};
+} loops[] = {{"libc"}, {"prefetch"}, {"stream"}};
 
 static const uint32_t thread_counts[] = {1, 2, 4, 8};
 
@@ -30,7 +29,7 @@ time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out
     ok = ok && ferry_byte_overwrite_device(buffer, NULL, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
     for (int turn = 0; turn < 2 * TURNS && ok; turn++) {
         double begun = bench_now_ns();
-        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, memory, bytes) : ferry_byte_copy_from(buffer, 0, memory, bytes)) == FERRY_OK;
+        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, memory, bytes, NULL) : ferry_byte_copy_from(buffer, 0, memory, bytes, NULL)) == FERRY_OK;
         ok = ok && ferry_stream_synchronize(ferry_context_stream(context, 1)) == FERRY_OK;
         double speed = (double)bytes / (bench_now_ns() - begun);
         best[turn % 2] = speed > best[turn % 2] ? speed : best[turn % 2];
@@ -43,8 +42,10 @@ time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out
 static bool
 measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t threads, size_t chunk, size_t loop)
 {
-    ferry_context_options options = {.staging_threads = threads, .staging_chunk_bytes = chunk, .staging_chunk_count = 2 * threads + 2,
-                                     .staging_copy = loops[loop].loop, .pin_after = FERRY_PIN_NEVER, .emulated_memory_bytes = 2 * bytes};
+    char tuning[160];
+    snprintf(tuning, sizeof(tuning), "staging.threads=%u staging.chunk=%zu staging.chunks=%u staging.copy=%s emulated.memory=%zu", threads, chunk,
+             2 * threads + 2, loops[loop].name, 2 * bytes);
+    ferry_context_options options = {.tuning = tuning, .pin_after = FERRY_PIN_NEVER};
     ferry_context *context;
     double speed[2];
     char name[64];

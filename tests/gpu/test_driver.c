@@ -78,7 +78,7 @@ static uint64_t
 device_calls(void)
 {
     ferry_transfer_stats stats;
-    assert_int_equal(ferry_context_transfer_stats(context, &stats), FERRY_OK);
+    assert_int_equal(ferry_context_get_transfer_stats(context, &stats), FERRY_OK);
     return stats.device_calls;
 }
 
@@ -153,8 +153,8 @@ test_graphs(void **state)
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
     assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &buffer), FERRY_OK);
     assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &other), FERRY_OK);
-    assert_int_equal(ferry_int_sync_to(buffer, 1), FERRY_OK);
-    assert_int_equal(ferry_int_pin(buffer, 1, &pinned), FERRY_OK);
+    assert_int_equal(ferry_int_sync_to(buffer, 1, NULL), FERRY_OK);
+    assert_int_equal(ferry_int_hold(buffer, 1, &pinned), FERRY_OK);
     assert_int_equal(ferry_stream_flush(stream), FERRY_OK);
 
     assert_int_equal(cu.begin_capture(native, 0), 0);
@@ -169,7 +169,7 @@ test_graphs(void **state)
     assert_int_equal(ferry_int_mark_dirty(buffer, 1, stream), FERRY_OK);
     expect_all(buffer, 77);
 
-    assert_int_equal(ferry_int_unpin(buffer, 1), FERRY_OK);
+    assert_int_equal(ferry_int_release(buffer, 1), FERRY_OK);
     assert_int_equal(cu.graph_exec_destroy(exec), 0);
     assert_int_equal(cu.graph_destroy(graph), 0);
     ferry_stream_destroy(&stream);
@@ -236,7 +236,7 @@ fill_on_own_stream(void *opaque)
     for (int32_t i = 0; i < 100; i++) {
         /* The other thread may hold it: whole rounds wait for each other. */
         while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
-            if (ferry_int_wait_free(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
+            if (ferry_int_wait_available(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
                 return NULL;
         if (cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)i, COUNT, (void *)2) != 0 || ferry_scope_close(&scope) != FERRY_OK)
             return NULL;
@@ -273,8 +273,8 @@ test_the_current_context_stays(void **state)
     ferry_int_buffer buffer;
     assert_int_equal(cu.ctx_pop(&primary), 0);
     assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
-    assert_int_equal(ferry_int_fill(buffer, 0, FERRY_REST, 3), FERRY_OK);
-    assert_int_equal(ferry_int_sync_to(buffer, 1), FERRY_OK);
+    assert_int_equal(ferry_int_fill(buffer, 0, FERRY_REST, 3, NULL), FERRY_OK);
+    assert_int_equal(ferry_int_sync_to(buffer, 1, NULL), FERRY_OK);
     assert_int_not_equal(cu.ctx_pop(&now), 0);
     ferry_int_destroy(&buffer);
     assert_int_equal(cu.ctx_push(primary), 0);

@@ -13,7 +13,7 @@ esac
 compiles() { # CALL COMPILER...
     call=$1
     shift
-    printf '%s\n' '#include <ferry/convert.h>' '#include <ferry/float.h>' '#include <ferry/int.h>' '#include <ferry/double.h>' \
+    printf '%s\n' '#include <ferry/float_convert.h>' '#include <ferry/int_convert.h>' '#include <ferry/double_convert.h>' \
         'ferry_status call(ferry_float_buffer f, ferry_int_buffer n, ferry_double_buffer d, float *fs, const float *cfs, int32_t *ns,' \
         '                  double *ds, ferry_scope *scope, ferry_context *context);' \
         'ferry_status call(ferry_float_buffer f, ferry_int_buffer n, ferry_double_buffer d, float *fs, const float *cfs, int32_t *ns,' \

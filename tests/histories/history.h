@@ -22,7 +22,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include <ferry/batch.h>
+#include <ferry/copy.h>
 #include <ferry/file.h>
 
 #include "tests/buffer/work.h"
@@ -240,7 +240,7 @@ void must(struct player *p, ferry_status status, const char *call);
 
 /* Every fourth call that takes options runs in chunks, every eighth is stopped in the middle. */
 struct chunked {
-    ferry_transfer_options options;
+    ferry_copy_options options;
     unsigned left;
     bool used, stops;
 };

@@ -17,6 +17,7 @@
 #include "tests/histories/peek.h"
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
+#include "tests/support/copies.h"
 
 struct run {
     size_t length;
@@ -108,14 +109,14 @@ be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
     int *values = printed_room(count * sizeof(int) + 1);
     put(values, count, runs);
-    OK(ferry_buffer_copy_from(buffer, INT, offset, values, count));
+    OK(ferry_buffer_copy_from(buffer, INT, offset, values, count, NULL));
 }
 
 static inline void
 order(ferry_stream *first, ferry_stream *then)
 {
     ferry_event *event;
-    OK(ferry_stream_record(first, &event));
+    OK(ferry_stream_record(first, 0, &event));
     OK(ferry_stream_wait_event(then, event));
     ferry_event_destroy(&event);
 }
@@ -138,7 +139,7 @@ printed_stop(size_t done, size_t total, void *user)
     return (*left)-- > 0;
 }
 
-#define in_chunks(left) &(ferry_transfer_options){.chunk_bytes = 1024, .keep_going = printed_stop, .user = &(unsigned){left}}
+#define in_chunks(left) &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = printed_stop, .user = &(unsigned){left}}
 
 static inline void
 finish(ferry_event **event)
@@ -164,13 +165,14 @@ meet(void)
     ferry_buffer *other = NULL, *between = NULL;                                                                                  \
     ferry_status status = FERRY_OK;                                                                                               \
     ferry_block *block = NULL;                                                                                                    \
-    ferry_batch *batch = NULL; \
+    copy_list *batch = NULL; \
+    ferry_copy_region region; \
     ferry_pool *pool = NULL;                                                                                                      \
     void *memory = NULL, *outer_memory = NULL, *held_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
     void *opened[3] = {NULL};                                                                                                     \
     (void)stale, (void)many, (void)three, (void)opened;                                                                           \
     (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)held;  \
-    (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)memory;    \
+    (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)region, (void)memory;    \
     (void)outer_memory, (void)held_memory, (void)out, (void)pointer, (void)pointers;
 
 #define END                   \

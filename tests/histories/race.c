@@ -157,8 +157,8 @@ read_now(struct player *p, const struct target *target)
     ferry_status status = FERRY_ERROR_OUT_OF_RANGE;
     race_open_windows(p);
     while (status != FERRY_OK) {
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", target->name, target->offset, count);
-        status = ferry_buffer_copy_to(target->handle, INT, target->offset, p->values, count);
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", target->name, target->offset, count);
+        status = ferry_buffer_copy_to(target->handle, INT, target->offset, p->values, count, NULL);
         if (status == FERRY_OK)
             break;
         if (status != FERRY_ERROR_OUT_OF_RANGE || !race_may_be_short(p, target))

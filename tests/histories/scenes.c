@@ -84,7 +84,7 @@ launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
 {
     static const int one = 1;
     ferry_parameter parameters[] = {{INT, FERRY_OVERWRITE}, {ferry_size_element(), 0}, {NULL, 0}, {NULL, 0}, {INT, 0}};
-    ferry_kernel_source source = {.name = "counting", .host_body = count_body, .parameters = parameters, .parameter_count = LENGTH(parameters)};
+    ferry_kernel_source source = {.name = "counting", .host_function = count_body, .parameters = parameters, .parameter_count = LENGTH(parameters)};
     struct small small = {first, ~first};
     struct large large = {.values = {[19] = first}};
     ferry_argument arguments[] = {ferry_buffer_argument(out, INT, offset, count), ferry_size_value(count),
@@ -106,9 +106,9 @@ ask_place(const struct scene *s, int place)
 {
     ferry_place_info info;
     ferry_memory_info memory;
-    if (!WENT(s, ferry_context_place_info(s->world->f.context, place, &info)) || !info.kind || !info.name)
+    if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)) || !info.kind || !info.name)
         SCENE_WRONG("place %d has no kind", place);
-    if (WENT(s, ferry_context_memory_info(s->world->f.context, place, &memory)) && memory.free + memory.used != memory.total)
+    if (WENT(s, ferry_context_get_memory_info(s->world->f.context, place, &memory)) && memory.free + memory.used != memory.total)
         SCENE_WRONG("%zu bytes free and %zu used of %zu", memory.free, memory.used, memory.total);
     (void)ferry_buffer_is_current(s->buffer, place);
     (void)ferry_context_stream(s->world->f.context, place);
@@ -129,7 +129,7 @@ scene_ask(const struct scene *s)
         SCENE_WRONG("%zu bytes of %zu elements", ferry_buffer_bytes(s->buffer), ferry_buffer_count(s->buffer));
     if (strcmp(ferry_state_name(ferry_buffer_state(s->buffer)), "") == 0)
         SCENE_WRONG("a state without a name");
-    (void)ferry_buffer_is_pinned(s->buffer);
+    (void)ferry_buffer_is_page_locked(s->buffer);
     for (int place = 0; place <= ferry_context_place_count(context); place++)
         ask_place(s, place);
     ferry_status status = ferry_context_find(context, "subject", &found);
@@ -176,11 +176,11 @@ scene_walk(const struct scene *s)
     struct walked walked = {.scene = s};
     char text[300];
     ferry_pool *pool;
-    if (WENT(s, ferry_context_walk(s->world->f.context, visit_buffer, &walked)) && walked.buffers == 0)
+    if (WENT(s, ferry_context_for_each_buffer(s->world->f.context, visit_buffer, &walked)) && walked.buffers == 0)
         SCENE_WRONG("a walk that finds no buffer");
     (void)ferry_context_describe(s->world->f.context, text, sizeof(text));
     if (WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream), FERRY_MEMORY_DEVICE, &pool)))
-        (void)WENT(s, ferry_pool_walk(pool, visit_block, &walked));
+        (void)WENT(s, ferry_pool_for_each_block(pool, visit_block, &walked));
 }
 
 /* -- contexts -------------------------------------------------------------------------------------- */
@@ -196,15 +196,15 @@ scene_context(const struct scene *s)
         return;
     if (WENT(s, ferry_buffer_create_from(context, INT, &(int){7}, 1, NULL, &buffer))) {
         int value = 0;
-        AMONG(ferry_buffer_copy(buffer, INT, 0, s->buffer, 0, 0), FERRY_ERROR_WRONG_CONTEXT);
-        if (WENT(s, ferry_buffer_prefetch_range(buffer, 0, 1, 1, NULL)) && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, &value, 1)) && value != 7)
+        AMONG(ferry_buffer_copy(buffer, INT, 0, s->buffer, 0, 0, NULL), FERRY_ERROR_WRONG_CONTEXT);
+        if (WENT(s, ferry_buffer_prefetch(buffer, 0, 1, 1, NULL)) && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, &value, 1, NULL)) && value != 7)
             SCENE_WRONG("%d instead of 7", value);
         if (s->flags & 2)
             ferry_buffer_destroy(&buffer);
     }
     ferry_context_destroy(&context);
     if (!(s->flags & 2)) {
-        if (ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}) != FERRY_ERROR_INVALID_STATE)
+        if (ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}, NULL) != FERRY_ERROR_INVALID_STATE)
             SCENE_WRONG("a buffer is filled without its context");
         ferry_buffer_destroy(&buffer);
     }
@@ -223,7 +223,7 @@ use_block(const struct scene *s, ferry_pool *pool, ferry_block *block, size_t by
     (void)WENT(s, ferry_block_label(block, "held by a history"));
     if (s->flags & 1)
         queue_fill(&s->world->f, s->stream, ferry_block_pointer(block), 0x77777777, bytes / 4);
-    (void)WENT(s, ferry_pool_give(&block, s->stream));
+    (void)WENT(s, ferry_block_free(&block, s->stream));
 }
 
 void
@@ -235,15 +235,21 @@ scene_pool(const struct scene *s)
     size_t alignment = (size_t)1 << (s->flags % 13), bytes = 64 + s->count * 4;
     if (!WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream), FERRY_MEMORY_DEVICE, &pool)))
         return;
-    if (WENT(s, ferry_pool_take_aligned(pool, bytes, alignment, s->stream, &block))) {
+    if (WENT(s, ferry_pool_allocate_aligned(pool, bytes, alignment, s->stream, &block))) {
         if ((uintptr_t)ferry_block_pointer(block) % alignment != 0)
             SCENE_WRONG("a block at %p is not aligned to %zu", ferry_block_pointer(block), alignment);
         use_block(s, pool, block, bytes);
     }
     if (s->flags % 4 == 2)
         (void)WENT(s, ferry_pool_trim_older(pool, s->flags / 4));
-    if (WENT(s, ferry_pool_statistics(pool, &stats)) && stats.requested_bytes > stats.live_bytes && s->world->setup.players == 1)
+    if (WENT(s, ferry_pool_get_stats(pool, &stats)) && stats.requested_bytes > stats.live_bytes && s->world->setup.players == 1)
         SCENE_WRONG("%llu bytes asked for in %llu", (unsigned long long)stats.requested_bytes, (unsigned long long)stats.live_bytes);
+    ferry_pool_class_stats class_stats;
+    if (WENT(s, ferry_pool_get_class_stats(pool, (int)(s->count % FERRY_POOL_CLASS_COUNT), &class_stats)) && class_stats.hits > class_stats.allocations &&
+        s->world->setup.players == 1)
+        SCENE_WRONG("%llu hits of %llu allocations", (unsigned long long)class_stats.hits, (unsigned long long)class_stats.allocations);
+    if (s->flags % 8 == 3)
+        (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
 /* The limit of a pool goes for a while, or comes nearer; only where takes may fail anyway. */
@@ -253,7 +259,7 @@ scene_pool_limit(const struct scene *s)
     ferry_pool *pool;
     ferry_place_info info;
     int place = ferry_stream_place(s->stream);
-    if (!WENT(s, ferry_context_place_info(s->world->f.context, place, &info)))
+    if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
     /* The host keeps the only copy of what players make: it has room for that. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
@@ -297,11 +303,11 @@ scene_own_pool(const struct scene *s)
     if (!WENT(s, ferry_pool_create(s->world->f.context, 0, FERRY_MEMORY_PAGEABLE, &backend, &options, &pool)))
         return;
     for (size_t i = 0; i < LENGTH(blocks); i++, taken++)
-        if (!WENT(s, ferry_pool_take(pool, 1000 << i, NULL, &blocks[i])))
+        if (!WENT(s, ferry_pool_allocate(pool, 1000 << i, NULL, &blocks[i])))
             break;
     for (size_t i = 0; i < taken; i++) {
         memset(ferry_block_pointer(blocks[i]), 0x5a, ferry_block_bytes(blocks[i]) > 0 ? 1000u << i : 0);
-        (void)WENT(s, ferry_pool_give(&blocks[i], NULL));
+        (void)WENT(s, ferry_block_free(&blocks[i], NULL));
     }
     ferry_status status = ferry_pool_compact(pool, NULL);
     if (status != FERRY_OK)
@@ -325,17 +331,17 @@ scene_managed(const struct scene *s)
         return;
     if (!WENT(s, status))
         return;
-    status = ferry_buffer_advise(buffer, FERRY_ADVISE_READ_MOSTLY, place);
+    status = ferry_buffer_advise(buffer, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, place);
     if (status != FERRY_OK)
         AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
-    status = ferry_buffer_advise_range(buffer, 3, 20, FERRY_ADVISE_PREFERRED_LOCATION, 0);
+    status = ferry_buffer_advise(buffer, 3, 20, FERRY_ADVISE_PREFERRED_LOCATION, 0);
     if (status != FERRY_OK)
         AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
     if (WENT(s, launch_fill(&s->world->w, s->stream, buffer, 0, LENGTH(values), 9))) {
-        status = ferry_buffer_prefetch_range(buffer, 0, LENGTH(values), 0, s->stream);
+        status = ferry_buffer_prefetch(buffer, 0, LENGTH(values), 0, s->stream);
         if (status != FERRY_OK)
             AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
-        if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values))))
+        if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)))
             for (size_t i = 0; i < LENGTH(values); i++)
                 if (values[i] != 9)
                     SCENE_WRONG("managed element %zu is %d instead of 9", i, values[i]);
@@ -363,7 +369,7 @@ scene_wrapped_stream(const struct scene *s)
                       WENT(s, launch_add(&s->world->w, again, buffer, 0, LENGTH(values), 2));
         if (s->flags & 1)
             ferry_stream_destroy(&again);
-        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values))) && (values[0] != 3 || values[29] != 3))
+        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)) && (values[0] != 3 || values[29] != 3))
             SCENE_WRONG("%d instead of 3", values[0]);
         ferry_buffer_destroy(&buffer);
     }
@@ -406,10 +412,10 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
     int values[512], place = ferry_stream_place(s->stream);
     ferry_scope scope;
     void *out;
-    AMONG(ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}), FERRY_ERROR_INVALID_ARGUMENT);
+    AMONG(ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     AMONG(ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, 1, &scope, &out), FERRY_ERROR_INVALID_ARGUMENT);
     if (s->flags & 1)
-        (void)WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place));
+        (void)WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL));
     if (s->flags & 2) {
         ferry_status status = ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0);
         if (status != FERRY_OK)
@@ -426,7 +432,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
             SCENE_WRONG("%d instead of %zu", ((int *)out)[count - 1], count - 1);
         (void)WENT(s, ferry_scope_close(&scope));
     }
-    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, count)) && values[count - 1] != (int)count - 1)
+    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL)) && values[count - 1] != (int)count - 1)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
@@ -469,9 +475,9 @@ scene_odd_wrap(const struct scene *s)
     memset(room, 1, 2 * BYTES);
     if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, element, room + shift, BYTES / element->bytes, NULL, &buffer))) {
         int place = ferry_stream_place(s->stream);
-        if (WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place)) && WENT(s, ferry_buffer_info_get(buffer, &info)) &&
-            info.taken_bytes > 64 * BYTES)
-            SCENE_WRONG("a wrap of %d bytes takes %zu", BYTES, info.taken_bytes);
+        if (WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL)) && WENT(s, ferry_buffer_get_info(buffer, &info)) &&
+            info.allocated_bytes > 64 * BYTES)
+            SCENE_WRONG("a wrap of %d bytes takes %zu", BYTES, info.allocated_bytes);
         ferry_status status;
         while ((status = ferry_buffer_unwrap(&buffer, s->flags & 2 ? s->stream : NULL)) == FERRY_ERROR_OUT_OF_MEMORY)
             sched_yield();
@@ -489,7 +495,7 @@ void
 scene_copy_prefetched(const struct scene *s)
 {
     int place = ferry_stream_place(s->stream);
-    ferry_status status = ferry_buffer_prefetch_range(s->buffer, s->offset, s->count, place, s->stream);
+    ferry_status status = ferry_buffer_prefetch(s->buffer, s->offset, s->count, place, s->stream);
     if (status == FERRY_ERROR_OUT_OF_RANGE && s->racing)
         return;
     (void)WENT(s, status);

@@ -28,7 +28,7 @@ ask_inside(ferry_buffer *buffer)
     (void)ferry_buffer_count(buffer);
     (void)ferry_buffer_state(buffer);
     (void)ferry_buffer_describe(buffer, text, sizeof(text));
-    done_or_refused(ferry_buffer_info_get(buffer, &info));
+    done_or_refused(ferry_buffer_get_info(buffer, &info));
 }
 
 static void
@@ -40,10 +40,10 @@ call_inside(struct inside *in, unsigned which)
     void *out;
     switch (which % 8) {
     case 0:
-        done_or_refused(ferry_buffer_copy_to(same, INT, 0, values, 1));
+        done_or_refused(ferry_buffer_copy_to(same, INT, 0, values, 1, NULL));
         break;
     case 1:
-        done_or_refused(ferry_buffer_fill(in->other, INT, 0, 4, &(int){4}));
+        done_or_refused(ferry_buffer_fill(in->other, INT, 0, 4, &(int){4}, NULL));
         break;
     case 2: {
         ferry_status status = ferry_buffer_open_host(same, INT, FERRY_READ, 0, 1, &scope, &out);
@@ -103,24 +103,24 @@ scene_progress_calls(const struct scene *s)
 {
     static _Thread_local int values[2000];
     struct inside in;
-    ferry_transfer_options options = {.chunk_bytes = 2000, .keep_going = call_from_progress, .user = &in};
+    ferry_copy_options options = {.chunk_bytes = 2000, .keep_going = call_from_progress, .user = &in};
     ferry_status status;
     if (!make_two(s, &in))
         return;
     int place = ferry_stream_place(s->stream);
     switch (s->flags / 8 % 4) {
     case 0:
-        status = ferry_buffer_copy_from_with(in.same, INT, 0, values, 2000, &options);
+        status = ferry_buffer_copy_from(in.same, INT, 0, values, 2000, &options);
         break;
     case 1:
-        status = ferry_buffer_copy_to_with(in.same, INT, 0, values, 2000, &options);
+        status = ferry_buffer_copy_to(in.same, INT, 0, values, 2000, &options);
         break;
     case 2:
-        status = ferry_buffer_fill_with(in.same, INT, 0, 2000, &(int){1}, &options);
+        status = ferry_buffer_fill(in.same, INT, 0, 2000, &(int){1}, &options);
         break;
     default:
-        done_or_refused(ferry_buffer_fill(in.same, INT, 0, 2000, &(int){2}));
-        status = ferry_buffer_sync_to_with(in.same, 0, 2000, place, &options);
+        done_or_refused(ferry_buffer_fill(in.same, INT, 0, 2000, &(int){2}, NULL));
+        status = ferry_buffer_sync_to(in.same, 0, 2000, place, &options);
         break;
     }
     done_or_refused(status);
@@ -153,9 +153,9 @@ scene_trace_calls(const struct scene *s)
     if (!make_two(s, &in))
         return;
     traced = &in;
-    done_or_refused(ferry_buffer_copy_from(in.same, INT, 0, values, 2000));
-    done_or_refused(ferry_buffer_sync_to(in.same, 0, FERRY_REST, ferry_stream_place(s->stream)));
-    done_or_refused(ferry_buffer_copy_to(in.same, INT, 0, values, 2000));
+    done_or_refused(ferry_buffer_copy_from(in.same, INT, 0, values, 2000, NULL));
+    done_or_refused(ferry_buffer_sync_to(in.same, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
+    done_or_refused(ferry_buffer_copy_to(in.same, INT, 0, values, 2000, NULL));
     traced = NULL;
     ferry_buffer_destroy(&in.same);
     ferry_buffer_destroy(&in.other);
@@ -187,7 +187,7 @@ scene_release_calls(const struct scene *s)
     if (!WENT(s, ferry_buffer_create(s->world->f.context, INT, 10, NULL, &in.other)))
         return;
     if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory, 100, &options, &wrap))) {
-        done_or_refused(ferry_buffer_sync_to(wrap, 0, FERRY_REST, ferry_stream_place(s->stream)));
+        done_or_refused(ferry_buffer_sync_to(wrap, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
         ferry_buffer_destroy(&wrap);
         ferry_status status;
         while ((status = ferry_stream_synchronize(s->stream)) == FERRY_ERROR_OUT_OF_MEMORY)
@@ -251,7 +251,7 @@ give_back(ferry_pool *pool, size_t needed, void *user)
     for (size_t i = 0; i < LENGTH(hoard->blocks); i++)
         if (hoard->blocks[i]) {
             hoard->calls++;
-            return ferry_pool_give(&hoard->blocks[i], NULL) == FERRY_OK;
+            return ferry_block_free(&hoard->blocks[i], NULL) == FERRY_OK;
         }
     return false;
 }
@@ -285,18 +285,18 @@ scene_shortage_calls(const struct scene *s)
         return;
     (void)WENT(s, ferry_pool_on_shortage(pool, give_back, &hoard));
     for (size_t i = 0; i < LENGTH(hoard.blocks); i++)
-        if (ferry_pool_take(pool, BIG, NULL, &hoard.blocks[i]) != FERRY_OK)
+        if (ferry_pool_allocate(pool, BIG, NULL, &hoard.blocks[i]) != FERRY_OK)
             hoard.blocks[i] = NULL;
-    ferry_status status = ferry_pool_take(pool, BIG, NULL, &block);
+    ferry_status status = ferry_pool_allocate(pool, BIG, NULL, &block);
     if (status == FERRY_OK) {
         if (hoard.calls == 0)
             SCENE_WRONG("nine megabytes in eight");
-        (void)WENT(s, ferry_pool_give(&block, NULL));
+        (void)WENT(s, ferry_block_free(&block, NULL));
     } else
         AMONG(status, FERRY_ERROR_OUT_OF_MEMORY);
     for (size_t i = 0; i < LENGTH(hoard.blocks); i++)
         if (hoard.blocks[i])
-            (void)WENT(s, ferry_pool_give(&hoard.blocks[i], NULL));
+            (void)WENT(s, ferry_block_free(&hoard.blocks[i], NULL));
     (void)WENT(s, ferry_pool_on_shortage(pool, NULL, NULL));
     ferry_pool_destroy(&pool);
 }
@@ -351,10 +351,10 @@ scene_stream_file(const struct scene *s)
     snprintf(in, sizeof(in), "/tmp/ferry-scene-%d-%u", (int)getpid(), mine);
     snprintf(out, sizeof(out), "/tmp/ferry-scene-%d-%u.out", (int)getpid(), mine);
     ferry_file_stats stats = {0};
-    ferry_stream_file_options options = {.input = in, .output = s->flags & 1 ? in : out, .element = INT, .work = work_on_chunk,
+    ferry_file_pipeline_options options = {.input = in, .output = s->flags & 1 ? in : out, .element = INT, .work = work_on_chunk,
                                          .keep_going = go_on, .user = (void *)(uintptr_t)s, .stream = s->stream,
                                          .chunk_bytes = 1024 + 512 * (size_t)(s->flags & 7), .chunk_count = 2 + s->flags % 3, .stats = &stats};
-    if (write_ints(in, COUNT) && WENT(s, ferry_stream_file(s->world->f.context, &options)))
+    if (write_ints(in, COUNT) && WENT(s, ferry_file_pipeline(s->world->f.context, &options)))
         check_ints(options.output, COUNT, 1);
     unlink(in);
     unlink(out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps that copy, fill and convert, at once or asynchronously, to the end or cancelled. */
 #include "tests/histories/history.h"
+#include "tests/support/copies.h"
 
 static ferry_conversion
 conversion(const ferry_element *from, const ferry_element *to)
@@ -21,7 +22,7 @@ choose_chunks(struct player *p, struct chunked *c)
 {
     unsigned how = flags_of(p) & 7;
     *c = (struct chunked){.used = how >= 6, .stops = how == 7, .left = how == 7 ? 1 : UINT32_MAX};
-    c->options = (ferry_transfer_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
+    c->options = (ferry_copy_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
 }
 
 void
@@ -51,9 +52,10 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
 void
 chunk_words(const struct chunked *c, char *text, size_t bytes)
 {
-    text[0] = '\0';
     if (c->used)
         snprintf(text, bytes, ", in_chunks(%u)", c->left);
+    else
+        snprintf(text, bytes, ", NULL");
 }
 
 static void
@@ -68,10 +70,9 @@ step_copy_from(struct player *p)
     begin_call(p, &t);
     set_counting(&t.subject->next[t.begin], t.count, first);
     set_counting(p->values, t.count, first);
-    say(p, "TRY(ferry_buffer_copy_from%s(%s, INT, %zu, counting(%zu, %d), %zu%s));", c.used ? "_with" : "", t.name, t.offset, t.count,
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu%s));", t.name, t.offset, t.count,
         (int)first, t.count, words);
-    ferry_status status = c.used ? ferry_buffer_copy_from_with(t.handle, INT, t.offset, p->values, t.count, &c.options)
-                                 : ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
 
@@ -84,9 +85,8 @@ step_copy_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to%s(%s, INT, %zu, values, %zu%s));", c.used ? "_with" : "", t.name, t.offset, t.count, words);
-    ferry_status status = c.used ? ferry_buffer_copy_to_with(t.handle, INT, t.offset, p->values, t.count, &c.options)
-                                 : ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count);
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu%s));", t.name, t.offset, t.count, words);
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count, c.used ? &c.options : NULL);
     if (status == FERRY_OK) {
         say_want(p, "values", &t);
         expect_range(p, &t, p->values);
@@ -107,10 +107,9 @@ step_copy(struct player *p)
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_copy%s(%s, INT, %zu, %s, %zu, %zu%s));", c.used ? "_with" : "", to.name, to.offset, from.name, from.offset,
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu%s));", to.name, to.offset, from.name, from.offset,
         to.count, words);
-    ferry_status status = c.used ? ferry_buffer_copy_with(to.handle, INT, to.offset, from.handle, from.offset, to.count, &c.options)
-                                 : ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count);
+    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, c.used ? &c.options : NULL);
     end_chunks(p, &to, &c, status);
 }
 
@@ -125,10 +124,9 @@ step_fill(struct player *p)
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_fill%s(%s, INT, %zu, %zu, &(int){%d}%s));", c.used ? "_with" : "", t.name, t.offset, t.count, (int)value,
+    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}%s));", t.name, t.offset, t.count, (int)value,
         words);
-    ferry_status status = c.used ? ferry_buffer_fill_with(t.handle, INT, t.offset, t.count, &value, &c.options)
-                                 : ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value);
+    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
 
@@ -139,7 +137,6 @@ step_convert_from(struct player *p)
 {
     struct target t = choose(p);
     ferry_convert_policy policy = (ferry_convert_policy)(1 + flags_of(p) % 3);
-    ferry_conversion numbers = conversion(DOUBLE, INT);
     struct chunked c;
     char words[32];
     int32_t first = fresh(p, t.count);
@@ -149,11 +146,12 @@ step_convert_from(struct player *p)
     set_counting(&t.subject->next[t.begin], t.count, first);
     for (size_t i = 0; i < t.count; i++)
         p->doubles[i] = first + (int32_t)i;
-    say(p, "TRY(ferry_buffer_copy_from_converted%s(%s, &to_int, %zu, doubles(%zu, %d), %zu, (ferry_convert_policy)%d%s));",
-        c.used ? "_with" : "", t.name, t.offset, t.count, (int)first, t.count, (int)policy, words);
-    ferry_status status =
-        c.used ? ferry_buffer_copy_from_converted_with(t.handle, &numbers, t.offset, p->doubles, t.count, policy, &c.options)
-               : ferry_buffer_copy_from_converted(t.handle, &numbers, t.offset, p->doubles, t.count, policy);
+    say(p, "region = ferry_buffer_region_from(%s, INT, %zu, doubles(%zu, %d), %zu), region.source.element = DOUBLE;", t.name, t.offset,
+        t.count, (int)first, t.count);
+    say(p, "TRY(ferry_copy_converting(&region, (ferry_convert_policy)%d%s));", (int)policy, words);
+    ferry_copy_region region = ferry_buffer_region_from(t.handle, INT, t.offset, p->doubles, t.count);
+    region.source.element = DOUBLE;
+    ferry_status status = ferry_copy_converting(&region, policy, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
 
@@ -167,11 +165,9 @@ step_convert_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to_converted%s(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE%s));", c.used ? "_with" : "",
-        t.name, t.offset, t.count, words);
+    say(p, "TRY(copy_to_converted(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE%s));", t.name, t.offset, t.count, words);
     ferry_status status =
-        c.used ? ferry_buffer_copy_to_converted_with(t.handle, &numbers, t.offset, p->doubles, t.count, FERRY_CONVERT_SATURATE, &c.options)
-               : ferry_buffer_copy_to_converted(t.handle, &numbers, t.offset, p->doubles, t.count, FERRY_CONVERT_SATURATE);
+        copy_to_converted(t.handle, &numbers, t.offset, p->doubles, t.count, FERRY_CONVERT_SATURATE, c.used ? &c.options : NULL);
     race_look(p, t.subject);
     for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
         if (!is_right(p, t.subject, t.begin + i, (int32_t)p->doubles[i]))
@@ -196,16 +192,15 @@ step_convert(struct player *p)
     say(p, "OK(ferry_buffer_create(f.context, DOUBLE, %zu, NULL, &between));", to.count);
     MUST(p, ferry_buffer_create(p->world->f.context, DOUBLE, to.count, NULL, &between));
     begin_call(p, &from);
-    say(p, "status = TRY(ferry_buffer_convert(between, &from_int, 0, %s, %zu, %zu, FERRY_CONVERT_CHECK));", from.name, from.offset,
+    say(p, "status = TRY(convert_buffer(between, &from_int, 0, %s, %zu, %zu, FERRY_CONVERT_CHECK, NULL));", from.name, from.offset,
         to.count);
-    ferry_status status = ferry_buffer_convert(between, &there, 0, from.handle, from.offset, to.count, FERRY_CONVERT_CHECK);
+    ferry_status status = convert_buffer(between, &there, 0, from.handle, from.offset, to.count, FERRY_CONVERT_CHECK, NULL);
     if (end_call(p, &from, status, READS)) {
         begin_call(p, &to);
         memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-        say(p, "if (status == FERRY_OK) TRY(ferry_buffer_convert%s(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE%s));",
-            c.used ? "_with" : "", to.name, to.offset, to.count, words);
-        status = c.used ? ferry_buffer_convert_with(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE, &c.options)
-                        : ferry_buffer_convert(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE);
+        say(p, "if (status == FERRY_OK) TRY(convert_buffer(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE%s));",
+            to.name, to.offset, to.count, words);
+        status = convert_buffer(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE, c.used ? &c.options : NULL);
         end_chunks(p, &to, &c, status);
     }
     say(p, "ferry_buffer_destroy(&between);");
@@ -314,9 +309,9 @@ step_copy_from_async(struct player *p)
     begin_call(p, &t);
     set_counting(pending->values, t.count, first);
     set_counting(&t.subject->next[t.begin], t.count, first);
-    say(p, "TRY(ferry_buffer_copy_from_async(%s, INT, %zu, counting(%zu, %d), %zu, %s, &pending[%zu]));", t.name, t.offset, t.count,
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, ASYNC(%s, &pending[%zu])));", t.name, t.offset, t.count,
         (int)first, t.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy_from_async(t.handle, INT, t.offset, pending->values, t.count, stream, &pending->event);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, pending->values, t.count, ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
@@ -329,9 +324,9 @@ step_copy_to_async(struct player *p)
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to_async(%s, INT, %zu, later[%zu], %zu, %s, &pending[%zu]));", t.name, t.offset, which, t.count,
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, later[%zu], %zu, ASYNC(%s, &pending[%zu])));", t.name, t.offset, which, t.count,
         stream_name, which);
-    ferry_status status = ferry_buffer_copy_to_async(t.handle, INT, t.offset, pending->values, t.count, stream, &pending->event);
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, pending->values, t.count, ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, false);
 }
 
@@ -346,10 +341,9 @@ step_copy_async(struct player *p)
         release_held(p);
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_copy_async(%s, INT, %zu, %s, %zu, %zu, %s, &pending[%zu]));", to.name, to.offset, from.name, from.offset,
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, from.name, from.offset,
         to.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count, stream,
-                                                  &p->pending[which].event);
+    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, ASYNC(stream, &p->pending[which].event));
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
@@ -363,9 +357,9 @@ step_fill_async(struct player *p)
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_fill_async(%s, INT, %zu, %zu, &(int){%d}, %s, &pending[%zu]));", t.name, t.offset, t.count, (int)value,
+    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}, ASYNC(%s, &pending[%zu])));", t.name, t.offset, t.count, (int)value,
         stream_name, which);
-    ferry_status status = ferry_buffer_fill_async(t.handle, INT, t.offset, t.count, &value, stream, &p->pending[which].event);
+    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, ASYNC(stream, &p->pending[which].event));
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
@@ -373,18 +367,18 @@ step_fill_async(struct player *p)
 
 /* Out, in and between, submitted as one: what a copy reads is what the copies before it have left. */
 static ferry_status
-add_to_batch(struct player *p, ferry_batch *batch, const struct target *to, const struct target *from, size_t half, int32_t first,
+add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from, size_t half, int32_t first,
              int32_t *got)
 {
-    say(p, "if (status == FERRY_OK) status = TRY(ferry_batch_copy_from(batch, %s, INT, %zu, counting(%zu, %d), %zu));", to->name,
+    say(p, "if (status == FERRY_OK) status = TRY(copy_list_from(batch, %s, INT, %zu, counting(%zu, %d), %zu));", to->name,
         to->offset, half, (int)first, half);
-    say(p, "if (status == FERRY_OK) status = TRY(ferry_batch_copy(batch, %s, INT, %zu, %s, %zu, %zu));", to->name, to->offset + half,
+    say(p, "if (status == FERRY_OK) status = TRY(copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu));", to->name, to->offset + half,
         from->name, from->offset, to->count - half);
-    say(p, "if (status == FERRY_OK) status = TRY(ferry_batch_copy_to(batch, %s, INT, %zu, values, %zu));", to->name, to->offset, to->count);
-    ferry_status status = ferry_batch_copy_from(batch, to->handle, INT, to->offset, p->values, half);
+    say(p, "if (status == FERRY_OK) status = TRY(copy_list_to(batch, %s, INT, %zu, values, %zu));", to->name, to->offset, to->count);
+    ferry_status status = copy_list_from(batch, to->handle, INT, to->offset, p->values, half);
     if (status == FERRY_OK)
-        status = ferry_batch_copy(batch, to->handle, INT, to->offset + half, from->handle, from->offset, to->count - half);
-    return status == FERRY_OK ? ferry_batch_copy_to(batch, to->handle, INT, to->offset, got, to->count) : status;
+        status = copy_list_copy(batch, to->handle, INT, to->offset + half, from->handle, from->offset, to->count - half);
+    return status == FERRY_OK ? copy_list_to(batch, to->handle, INT, to->offset, got, to->count) : status;
 }
 
 static void
@@ -394,15 +388,15 @@ step_batch(struct player *p)
     static _Thread_local int32_t got[LENGTH_MAX];
     size_t half = to.count / 2;
     int32_t first = fresh(p, half), *next = to.subject->next;
-    ferry_batch *batch;
+    copy_list *batch;
     struct chunked c;
     char words[32];
     if (overlap(&to, &from))
         return;
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
-    say(p, "OK(ferry_batch_create(f.context, &batch)), status = FERRY_OK;");
-    MUST(p, ferry_batch_create(p->world->f.context, &batch));
+    say(p, "OK(copy_list_create(&batch)), status = FERRY_OK;");
+    MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
     /* Arming drains, which uses the same memory. */
@@ -410,16 +404,16 @@ step_batch(struct player *p)
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
     memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
-    say(p, "if (status == FERRY_OK) TRY(ferry_batch_submit%s(batch%s));", c.used ? "_with" : "", words);
+    say(p, "if (status == FERRY_OK) TRY(ferry_copy(batch->regions, batch->count%s));", words);
     if (status == FERRY_OK)
-        status = c.used ? ferry_batch_submit_with(batch, &c.options) : ferry_batch_submit(batch);
+        status = ferry_copy(batch->regions, batch->count, c.used ? &c.options : NULL);
     end_chunks(p, &to, &c, status);
     if (status == FERRY_OK) {
         say_want(p, "values", &to);
         expect_range(p, &to, got);
     }
-    say(p, "ferry_batch_destroy(&batch);");
-    ferry_batch_destroy(&batch);
+    say(p, "copy_list_destroy(&batch);");
+    copy_list_destroy(&batch);
 }
 
 /* A batch that a helper does; the batch goes at once, and the memory stays until the event. */
@@ -430,7 +424,7 @@ step_batch_async(struct player *p)
     size_t which = take_slot(p, &to, false), half = to.count / 2, done, total;
     struct pending *pending = &p->pending[which];
     int32_t first = fresh(p, half), *next = to.subject->next;
-    ferry_batch *batch = NULL;
+    copy_list *batch = NULL;
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     if (p->held.subject == from.subject)
@@ -442,28 +436,25 @@ step_batch_async(struct player *p)
     set_counting(pending->values, half, first);
     set_counting(&next[to.begin], half, first);
     memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
-    say(p, "batch = NULL, status = ferry_batch_create(f.context, &batch);");
-    say(p, "if (status == FERRY_OK) status = ferry_batch_copy_from(batch, %s, INT, %zu, counting(%zu, %d), %zu);", to.name, to.offset, half,
+    say(p, "batch = NULL, status = copy_list_create(&batch);");
+    say(p, "if (status == FERRY_OK) status = copy_list_from(batch, %s, INT, %zu, counting(%zu, %d), %zu);", to.name, to.offset, half,
         (int)first, half);
-    say(p, "if (status == FERRY_OK) status = ferry_batch_copy(batch, %s, INT, %zu, %s, %zu, %zu);", to.name, to.offset + half, from.name,
+    say(p, "if (status == FERRY_OK) status = copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu);", to.name, to.offset + half, from.name,
         from.offset, to.count - half);
-    say(p, "if (status == FERRY_OK) status = TRY(ferry_batch_submit_async(batch, %s, &pending[%zu]));", stream_name, which);
-    ferry_status status = ferry_batch_create(p->world->f.context, &batch);
+    say(p, "if (status == FERRY_OK) status = TRY(copy_list_submit(batch, ASYNC(%s, &pending[%zu])));", stream_name, which);
+    ferry_status status = copy_list_create(&batch);
     if (status == FERRY_OK)
-        status = ferry_batch_copy_from(batch, to.handle, INT, to.offset, pending->values, half);
+        status = copy_list_from(batch, to.handle, INT, to.offset, pending->values, half);
     if (status == FERRY_OK)
-        status = ferry_batch_copy(batch, to.handle, INT, to.offset + half, from.handle, from.offset, to.count - half);
-    if (status == FERRY_OK && ferry_batch_count(batch) != (size_t)(half > 0) + (to.count > half))
-        went_wrong(p, "a batch of %zu copies", ferry_batch_count(batch));
+        status = copy_list_copy(batch, to.handle, INT, to.offset + half, from.handle, from.offset, to.count - half);
     if (status == FERRY_OK)
-        status = ferry_batch_submit_async(batch, stream, &pending->event);
+        status = copy_list_submit(batch, ASYNC(stream, &pending->event));
     if (status == FERRY_OK)
         MUST(p, ferry_event_progress(pending->event, &done, &total));
     if (status == FERRY_OK && done > total)
         went_wrong(p, "%zu of %zu bytes are done", done, total);
-    say(p, "ferry_batch_clear(batch), ferry_batch_destroy(&batch);");
-    ferry_batch_clear(batch);
-    ferry_batch_destroy(&batch);
+    say(p, "copy_list_destroy(&batch);");
+    copy_list_destroy(&batch);
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
@@ -491,10 +482,9 @@ step_rows_to(struct player *p)
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     set_constant(p->values, t.count, -1);
-    say(p, "TRY(ferry_buffer_copy_to_2d%s(%s, INT, %zu, %zu, values, %zu, %zu, %zu%s));", c.used ? "_with" : "", t.name, t.offset, pitch, pitch,
+    say(p, "TRY(copy_rows_to(%s, INT, %zu, %zu, values, %zu, %zu, %zu%s));", t.name, t.offset, pitch, pitch,
         width, height, words);
-    ferry_status status = c.used ? ferry_buffer_copy_to_2d_with(t.handle, INT, t.offset, pitch, p->values, pitch, width, height, &c.options)
-                                 : ferry_buffer_copy_to_2d(t.handle, INT, t.offset, pitch, p->values, pitch, width, height);
+    ferry_status status = copy_rows_to(t.handle, INT, t.offset, pitch, p->values, pitch, width, height, c.used ? &c.options : NULL);
     race_look(p, t.subject);
     for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
         if (i % pitch < width ? !is_right(p, t.subject, t.begin + i, p->values[i]) : p->values[i] != -1)
@@ -526,9 +516,9 @@ step_rows_async(struct player *p)
         set_counting(pending->values, to.count, first);
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
-        say(p, "TRY(ferry_buffer_copy_from_2d_async(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, %s, &pending[%zu]));", to.name,
+        say(p, "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name,
             to.offset, pitch, to.count, (int)first, pitch, width, height, stream_name, which);
-        status = ferry_buffer_copy_from_2d_async(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, stream, &pending->event);
+        status = copy_rows_from(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, ASYNC(stream, &pending->event));
     } else if (way == 1) {
         memcpy(pending->values, pending->expected, to.count * sizeof(int32_t));
         pending->pitch = pitch;
@@ -536,18 +526,17 @@ step_rows_async(struct player *p)
         char memory[32];
         snprintf(memory, sizeof(memory), "later[%zu]", which);
         say_values(p, "put", memory, pending->expected, to.count);
-        say(p, "TRY(ferry_buffer_copy_to_2d_async(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, %s, &pending[%zu]));", to.name, to.offset, pitch,
+        say(p, "TRY(copy_rows_to(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, pitch,
             which, pitch, width, height, stream_name, which);
-        status = ferry_buffer_copy_to_2d_async(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, stream, &pending->event);
+        status = copy_rows_to(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, ASYNC(stream, &pending->event));
     } else {
         if (overlap(&to, &from))
             return;
         for (size_t row = 0; row < height; row++)
             memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
-        say(p, "TRY(ferry_buffer_copy_2d_async(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, %s, &pending[%zu]));", to.name, to.offset, pitch,
+        say(p, "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, pitch,
             from.name, from.offset, pitch, width, height, stream_name, which);
-        status = ferry_buffer_copy_2d_async(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, stream,
-                                            &pending->event);
+        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, ASYNC(stream, &pending->event));
     }
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
@@ -572,17 +561,15 @@ step_rows(struct player *p)
         set_counting(p->values, to.count, first);
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
-        say(p, "TRY(ferry_buffer_copy_from_2d%s(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu%s));", c.used ? "_with" : "", to.name,
+        say(p, "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu%s));", to.name,
             to.offset, pitch, to.count, (int)first, pitch, width, height, words);
-        status = c.used ? ferry_buffer_copy_from_2d_with(to.handle, INT, to.offset, pitch, p->values, pitch, width, height, &c.options)
-                        : ferry_buffer_copy_from_2d(to.handle, INT, to.offset, pitch, p->values, pitch, width, height);
+        status = copy_rows_from(to.handle, INT, to.offset, pitch, p->values, pitch, width, height, c.used ? &c.options : NULL);
     } else {
         for (size_t row = 0; row < height; row++)
             memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
-        say(p, "TRY(ferry_buffer_copy_2d%s(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu%s));", c.used ? "_with" : "", to.name, to.offset, pitch,
+        say(p, "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu%s));", to.name, to.offset, pitch,
             from.name, from.offset, pitch, width, height, words);
-        status = c.used ? ferry_buffer_copy_2d_with(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, &c.options)
-                        : ferry_buffer_copy_2d(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height);
+        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, c.used ? &c.options : NULL);
     }
     end_chunks(p, &to, &c, status);
 }

@@ -109,8 +109,8 @@ come_upon(struct player *p, const struct target *t)
     ferry_status status;
     switch (flags_of(p) / 4 % 6) {
     case 0:
-        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t->name, t->offset, t->count);
-        status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count);
+        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset, t->count);
+        status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count, NULL);
         break;
     case 1:
         say(p, "TRY(ferry_buffer_evict(b[%d], %d));", number, place);
@@ -121,8 +121,8 @@ come_upon(struct player *p, const struct target *t)
         status = launch_add(&p->world->w, stream_for(p), t->handle, t->offset, t->count, 3);
         break;
     case 3:
-        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t->name, t->offset, t->count, place);
-        status = ferry_buffer_sync_to(t->handle, t->offset, t->count, place);
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t->name, t->offset, t->count, place);
+        status = ferry_buffer_sync_to(t->handle, t->offset, t->count, place, NULL);
         break;
     case 4:
         say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t->name, t->offset, t->count, place);
@@ -148,13 +148,13 @@ make_good(struct player *p, const struct target *t)
     begin_call(p, t);
     set_counting(p->values, t->count, first);
     set_counting(&t->subject->next[t->begin], t->count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu));", t->name, t->offset, t->count, (int)first, t->count);
-    ferry_status status = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count), again = status;
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, NULL));", t->name, t->offset, t->count, (int)first, t->count);
+    ferry_status status = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL), again = status;
     /* Another player has cut the buffer: what is left of the range must be made good before it is read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
-        again = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count);
+        again = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count, NULL);
     }
     end_call(p, t, status, BY_CHUNKS);
 }

@@ -198,8 +198,8 @@ go_through_view(struct player *p, const struct target *t, struct view *view)
     void *memory;
     if (ferry_buffer_count(t->subject->handle) < t->begin + t->count)
         went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin, ferry_buffer_count(t->subject->handle));
-    if (ferry_buffer_pin(view->handle, place, &memory) == FERRY_OK)
-        MUST(p, ferry_buffer_unpin(view->handle, place));
+    if (ferry_buffer_hold(view->handle, place, &memory) == FERRY_OK)
+        MUST(p, ferry_buffer_release(view->handle, place));
     if (flags_of(p) % 8 != 3)
         ferry_buffer_destroy(&view->handle);
 }
@@ -218,9 +218,9 @@ step_view(struct player *p)
     }
     begin_call(p, &t);
     bool of = flags_of(p) & 4;
-    say(p, "TRY(ferry_buffer_view%s(%s, INT, %zu, %zu, &v[%d][%zu]));", of ? "_of" : "", t.name, of ? t.offset * sizeof(int32_t) : t.offset,
+    say(p, "TRY(ferry_buffer_%s(%s, INT, %zu, %zu, &v[%d][%zu]));", of ? "reinterpret" : "view", t.name, of ? t.offset * sizeof(int32_t) : t.offset,
         t.count, number, which);
-    ferry_status status = of ? ferry_buffer_view_of(t.handle, INT, t.offset * sizeof(int32_t), t.count, &view->handle)
+    ferry_status status = of ? ferry_buffer_reinterpret(t.handle, INT, t.offset * sizeof(int32_t), t.count, &view->handle)
                              : ferry_buffer_view(t.handle, INT, t.offset, t.count, &view->handle);
     view->offset = t.begin;
     view->count = t.count;
@@ -277,15 +277,15 @@ burst_of_pins(struct player *p, const struct target *t)
     int place = choose_place(p);
     for (size_t i = 0; i < BURST; i++) {
         void *memory, *again;
-        if (ferry_buffer_pin(s->handle, place, &memory) != FERRY_OK)
+        if (ferry_buffer_hold(s->handle, place, &memory) != FERRY_OK)
             continue;
         size_t count = ferry_buffer_count(s->handle);
         sched_yield();
-        MUST(p, ferry_buffer_pin(s->handle, place, &again));
+        MUST(p, ferry_buffer_hold(s->handle, place, &again));
         if (again != memory || ferry_buffer_count(s->handle) != count)
             went_wrong(p, "moved or resized while pinned");
-        MUST(p, ferry_buffer_unpin(s->handle, place));
-        MUST(p, ferry_buffer_unpin(s->handle, place));
+        MUST(p, ferry_buffer_release(s->handle, place));
+        MUST(p, ferry_buffer_release(s->handle, place));
     }
 }
 
@@ -298,7 +298,7 @@ burst_of_questions(struct player *p, const struct target *t)
     for (size_t i = 0; i < BURST; i++) {
         (void)ferry_buffer_state(s->handle);
         (void)ferry_buffer_is_current(s->handle, choose_place(p));
-        MUST(p, ferry_buffer_info_get(s->handle, &info));
+        MUST(p, ferry_buffer_get_info(s->handle, &info));
         if (info.bytes != info.count * sizeof(int32_t))
             went_wrong(p, "%zu bytes of %zu elements", info.bytes, info.count);
         ferry_status status = i % 2 ? ferry_buffer_evict(s->handle, choose_place(p)) : ferry_buffer_reserve(s->handle, choose_place(p));
@@ -364,14 +364,14 @@ step_reinterpret(struct player *p)
     struct target t = choose(p);
     ferry_buffer *bytes;
     begin_call(p, &t);
-    say(p, "if (TRY(ferry_buffer_view_of(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name, t.offset * sizeof(int32_t),
+    say(p, "if (TRY(ferry_buffer_reinterpret(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name, t.offset * sizeof(int32_t),
         t.count * sizeof(int32_t));
-    ferry_status status = ferry_buffer_view_of(t.handle, BYTE, t.offset * sizeof(int32_t), t.count * sizeof(int32_t), &bytes);
-    say(p, "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu)), ferry_buffer_destroy(&other); }", t.count * sizeof(int32_t));
+    ferry_status status = ferry_buffer_reinterpret(t.handle, BYTE, t.offset * sizeof(int32_t), t.count * sizeof(int32_t), &bytes);
+    say(p, "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu, NULL)), ferry_buffer_destroy(&other); }", t.count * sizeof(int32_t));
     if (!end_call(p, &t, status, READS))
         return;
     say_want(p, "values", &t);
-    MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, p->values, t.count * sizeof(int32_t)));
+    MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, p->values, t.count * sizeof(int32_t), NULL));
     expect_range(p, &t, p->values);
     ferry_buffer_destroy(&bytes);
 }
@@ -395,8 +395,8 @@ step_wrap_device(struct player *p)
     MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, memory, t.count, stream, NULL, &wrapped));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, other, 0, %zu));", t.name, t.offset, t.count);
-    end_call(p, &t, ferry_buffer_copy(t.handle, INT, t.offset, wrapped, 0, t.count), BY_CHUNKS);
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, other, 0, %zu, NULL));", t.name, t.offset, t.count);
+    end_call(p, &t, ferry_buffer_copy(t.handle, INT, t.offset, wrapped, 0, t.count, NULL), BY_CHUNKS);
     say(p, "OK(ferry_buffer_unwrap(&other, NULL)), device_free(&f, %d, pointer);", place);
     MUST(p, ferry_buffer_unwrap(&wrapped, NULL));
     device_free(&p->world->f, place, memory);
@@ -433,8 +433,8 @@ step_event(struct player *p)
     unsigned s = choose_stream(p);
     bool done;
     if (!p->event) {
-        say(p, "OK(ferry_stream_record(s[%u][%u], &event));", p->number, s);
-        MUST(p, ferry_stream_record(p->streams[s], &p->event));
+        say(p, "OK(ferry_stream_record(s[%u][%u], 0, &event));", p->number, s);
+        MUST(p, ferry_stream_record(p->streams[s], 0, &p->event));
         return;
     }
     switch (flags_of(p) % 4) {
@@ -481,19 +481,19 @@ step_scratch(struct player *p)
     if (flags_of(p) % 4 == 3) {
         say(p, "(void)ferry_pool_trim(pool, %zu);", bytes);
         MUST(p, ferry_pool_trim(pool, bytes));
-        MUST(p, ferry_pool_statistics(pool, &stats));
+        MUST(p, ferry_pool_get_stats(pool, &stats));
         return;
     }
     ferry_block *block;
-    say(p, "if (TRY(ferry_pool_take(pool, %zu, s[%u][%u], &block)) == FERRY_OK) {", bytes, p->number, s);
-    ferry_status status = ferry_pool_take(pool, bytes, stream, &block);
-    say(p, "queue_fill(&f, s[%u][%u], ferry_block_pointer(block), 0x55555555, %zu); OK(ferry_pool_give(&block, s[%u][%u])); }", p->number, s,
+    say(p, "if (TRY(ferry_pool_allocate(pool, %zu, s[%u][%u], &block)) == FERRY_OK) {", bytes, p->number, s);
+    ferry_status status = ferry_pool_allocate(pool, bytes, stream, &block);
+    say(p, "queue_fill(&f, s[%u][%u], ferry_block_pointer(block), 0x55555555, %zu); OK(ferry_block_free(&block, s[%u][%u])); }", p->number, s,
         bytes / 4, p->number, s);
     if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
         return;
     MUST(p, status);
     queue_fill(&p->world->f, stream, ferry_block_pointer(block), 0x55555555, bytes / 4);
-    MUST(p, ferry_pool_give(&block, stream));
+    MUST(p, ferry_block_free(&block, stream));
 }
 
 /* Out to a file and back into another range. */

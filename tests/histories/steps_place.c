@@ -24,9 +24,8 @@ step_sync_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_sync_to%s(%s, %zu, %zu, %d%s));", c.used ? "_with" : "", t.name, t.offset, t.count, place, words);
-    ferry_status status = c.used ? ferry_buffer_sync_to_with(t.handle, t.offset, t.count, place, &c.options)
-                                 : ferry_buffer_sync_to(t.handle, t.offset, t.count, place);
+    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d%s));", t.name, t.offset, t.count, place, words);
+    ferry_status status = ferry_buffer_sync_to(t.handle, t.offset, t.count, place, c.used ? &c.options : NULL);
     if (status == FERRY_ERROR_CANCELLED)
         end_chunks(p, &t, &c, status);
     else
@@ -52,12 +51,12 @@ step_mark(struct player *p)
     if (stream)
         snprintf(name, sizeof(name), "s[%u][%u]", p->number, s);
     begin_call(p, &t);
-    say(p, "status = TRY(ferry_buffer_pin(%s, %d, &memory));", t.name, place);
-    if (!end_call(p, &t, ferry_buffer_pin(t.handle, place, &memory), READS | WHOLE_BUFFER))
+    say(p, "status = TRY(ferry_buffer_hold(%s, %d, &memory));", t.name, place);
+    if (!end_call(p, &t, ferry_buffer_hold(t.handle, place, &memory), READS | WHOLE_BUFFER))
         return;
     begin_call(p, &t);
-    say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", t.name, t.offset, t.count, place);
-    bool good = end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place), READS);
+    say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t.name, t.offset, t.count, place);
+    bool good = end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place, NULL), READS);
     if (good && p->held.subject != t.subject) {
         say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
         MUST(p, ferry_buffer_wait_idle(t.handle, place));
@@ -74,8 +73,8 @@ step_mark(struct player *p)
         set_constant(&t.subject->expected[t.begin], t.count, value);
         memset(&t.subject->written[t.begin], true, t.count);
     }
-    say(p, "OK(ferry_buffer_unpin(%s, %d));", t.name, place);
-    MUST(p, ferry_buffer_unpin(t.handle, place));
+    say(p, "OK(ferry_buffer_release(%s, %d));", t.name, place);
+    MUST(p, ferry_buffer_release(t.handle, place));
 }
 
 static void
@@ -127,8 +126,8 @@ step_prefetch(struct player *p)
     /* It has no event of its own; a failure it meets later must not hit another call's. */
     p->arm = 0;
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_prefetch(%s, %d, NULL));", t.name, place);
-    end_call(p, &t, ferry_buffer_prefetch(t.handle, place, NULL), READS | WHOLE_BUFFER);
+    say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
+    end_call(p, &t, ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place, NULL), READS | WHOLE_BUFFER);
 }
 
 static void
@@ -140,8 +139,8 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_idle(t.handle, place));
     if (p->held.subject == t.subject || (t.subject->shared && p->world->setup.players > 1))
         return;
-    say(p, "OK(ferry_buffer_wait_free(%s, FERRY_UPDATE, 1000000000));", t.name);
-    MUST(p, ferry_buffer_wait_free(t.handle, FERRY_UPDATE, 1000000000));
+    say(p, "OK(ferry_buffer_wait_available(%s, FERRY_UPDATE, 1000000000));", t.name);
+    MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
 /* What is pinned is as long as the buffer: its last element can be read. Then the pin goes, so that most resizes find none. */
@@ -151,7 +150,7 @@ go_through_pin(struct player *p, const struct target *t, int place, void *memory
     size_t count = ferry_buffer_count(t->subject->handle);
     if (place == 0 && count > 0 && MAY_RACE)
         (void)((volatile int32_t *)memory)[count - 1];
-    MUST(p, ferry_buffer_unpin(t->subject->handle, place));
+    MUST(p, ferry_buffer_release(t->subject->handle, place));
     pins_of(p, t->subject)[place]--;
 }
 
@@ -165,14 +164,14 @@ step_pin(struct player *p)
     unsigned *pins = pins_of(p, t.subject);
     void *memory;
     if (pins[place] > 0) {
-        say(p, "OK(ferry_buffer_unpin(b[%d], %d));", number, place);
-        MUST(p, ferry_buffer_unpin(t.subject->handle, place));
+        say(p, "OK(ferry_buffer_release(b[%d], %d));", number, place);
+        MUST(p, ferry_buffer_release(t.subject->handle, place));
         pins[place]--;
         return;
     }
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_pin(b[%d], %d, &memory));", number, place);
-    if (!end_call(p, &t, ferry_buffer_pin(t.subject->handle, place, &memory), READS | WHOLE_BUFFER))
+    say(p, "TRY(ferry_buffer_hold(b[%d], %d, &memory));", number, place);
+    if (!end_call(p, &t, ferry_buffer_hold(t.subject->handle, place, &memory), READS | WHOLE_BUFFER))
         return;
     pins[place]++;
     if (is_racing(p, t.subject) && flags_of(p) % 8 != 3)
@@ -188,7 +187,7 @@ step_ask(struct player *p)
     ferry_transfer_stats stats;
     ferry_memory_info memory;
     char text[200];
-    MUST(p, ferry_buffer_info_get(t.subject->handle, &info));
+    MUST(p, ferry_buffer_get_info(t.subject->handle, &info));
     if ((info.count != t.subject->count && !is_racing(p, t.subject)) || info.borrowed != t.subject->wrapped ||
         info.bytes != info.count * sizeof(int32_t))
         went_wrong(p, "info tells of %zu elements, borrowed %d, instead of %zu", info.count, info.borrowed, t.subject->count);
@@ -196,9 +195,9 @@ step_ask(struct player *p)
         went_wrong(p, "described as \"%s\"", text);
     if ((unsigned)ferry_buffer_state(t.handle) > FERRY_STATE_MIXED)
         went_wrong(p, "state %d", (int)ferry_buffer_state(t.handle));
-    MUST(p, ferry_context_transfer_stats(p->world->f.context, &stats));
+    MUST(p, ferry_context_get_transfer_stats(p->world->f.context, &stats));
     int place = choose_place(p);
-    MUST(p, ferry_context_memory_info(p->world->f.context, place, &memory));
+    MUST(p, ferry_context_get_memory_info(p->world->f.context, place, &memory));
     bool has_limit = p->world->setup.memory > 0 && place > 0 && strcmp(device_of(&p->world->f, place)->kind, "host") != 0 &&
                      !p->world->unlimited;
     if (p->world->setup.players == 1 && has_limit && memory.live > p->world->setup.memory)

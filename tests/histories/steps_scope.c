@@ -29,7 +29,7 @@ static bool
 is_coherent(const struct player *p, int place)
 {
     ferry_place_info info;
-    return place == 0 || (ferry_context_place_info(p->world->f.context, place, &info) == FERRY_OK && info.coherent);
+    return place == 0 || (ferry_context_get_place_info(p->world->f.context, place, &info) == FERRY_OK && info.coherent);
 }
 
 /* Both places get the range. */
@@ -39,8 +39,8 @@ sync_both(struct player *p, const struct kept *k)
     int places[] = {k->at, k->other};
     for (size_t i = 0; i < LENGTH(places); i++) {
         begin_call(p, &k->t);
-        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d));", k->t.name, k->t.offset, k->t.count, places[i]);
-        if (!end_call(p, &k->t, ferry_buffer_sync_to(k->t.handle, k->t.offset, k->t.count, places[i]), READS))
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", k->t.name, k->t.offset, k->t.count, places[i]);
+        if (!end_call(p, &k->t, ferry_buffer_sync_to(k->t.handle, k->t.offset, k->t.count, places[i], NULL), READS))
             return false;
     }
     return true;
@@ -236,7 +236,7 @@ write_merged(struct player *p, struct merged *m, unsigned last)
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
-    MUST(p, ferry_stream_record(stream_for(p), &event));
+    MUST(p, ferry_stream_record(stream_for(p), 0, &event));
     MUST(p, ferry_stream_wait_event(p->streams[last], event));
     ferry_event_destroy(&event);
     if (writes) {

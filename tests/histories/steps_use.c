@@ -301,7 +301,7 @@ step_close_on(struct player *p)
     say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, b, (int)value, t.count);
     say(p, "OK(ferry_scope_close_on(&scope, s[%u][%u]));", p->number, b);
     queue_fill(&p->world->f, stream_for(p), memory, -1, t.count);
-    MUST(p, ferry_stream_record(stream_for(p), &event));
+    MUST(p, ferry_stream_record(stream_for(p), 0, &event));
     MUST(p, ferry_stream_wait_event(last, event));
     ferry_event_destroy(&event);
     queue_fill(&p->world->f, last, memory, value, t.count);
@@ -474,8 +474,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
         MUST(p, launch_fill(&p->world->w, stream_for(p), t->handle, t->offset, count, value));
     } else {
         say(p, "set_constant(values, %zu, %d);", count, (int)value);
-        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu));", t->name, t->offset, count);
-        MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count));
+        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset, count);
+        MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count, NULL));
     }
 }
 
@@ -485,8 +485,8 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 {
     if (count == 0)
         return;
-    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t->name, t->offset + offset, count);
-    ferry_status status = ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count);
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset + offset, count);
+    ferry_status status = ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count, NULL);
     bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
     if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
         went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
@@ -523,8 +523,8 @@ step_failing_launch(struct player *p)
     if (kept > 0) {
         struct target good = t;
         good.count = kept;
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu));", t.name, t.offset, kept);
-        MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, kept));
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t.name, t.offset, kept);
+        MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, kept, NULL));
         say_want(p, "values", &good);
         expect_range(p, &good, p->values);
     }

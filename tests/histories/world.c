@@ -144,7 +144,7 @@ static void
 make_failing_kernel(struct world *world)
 {
     ferry_parameter parameter = {INT, FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_body = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     if (strcmp(device_of(&world->f, world->f.places)->kind, "cuda") != 0)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
@@ -203,7 +203,7 @@ history_open(struct world *world, const struct history_setup *setup)
     choose_mode(setup->device);
     char devices[64];
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(setup->device, " "), setup->device);
-    ferry_context_options options = {.devices = devices, .trace = scene_trace, .staging_chunk_bytes = 4096, .staging_chunk_count = 2,
+    ferry_context_options options = {.devices = devices, .trace = scene_trace, .tuning = "staging.chunk=4K staging.chunks=2",
                                      .device_bytes_limit = setup->memory};
     fixture_open(&world->f, &options);
     work_open(&world->f, &world->w);
@@ -222,10 +222,11 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        ferry_pool_stats stats;
-        if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK &&
-            ferry_pool_statistics(pool, &stats) == FERRY_OK)
-            history_counts.evicted += stats.evictions;
+        struct ferryi_pool_details details; /* a history resets the public statistics */
+        if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
+            continue;
+        ferryi_pool_get_details(pool, &details);
+        history_counts.evicted += details.evictions;
     }
 }
 

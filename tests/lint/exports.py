@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The shared library exports what the public headers declare, and nothing else.
+"""The shared library exports what the public headers declare, and nothing else; no typed function is among it.
 
 usage: exports.py LIBRARY HEADER-FOLDER...
 """
@@ -15,6 +15,7 @@ from tap import Tap
 NEEDED_ALLOWED = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux[\w-]*|ld-musl[\w-]*|libgcc_s|libatomic)\.")
 PROTOTYPE = re.compile(r"\bFERRY_API\b[^;{(]*?\b(\w+)\s*\(")
 DATA = re.compile(r"\bFERRY_API\s+extern\b[^;(]*?\b(\w+)\s*;")
+INLINE = re.compile(r"^FERRY_INLINE [^\n]*\n(\w+)\(", re.M)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 DIRECTIVE = re.compile(r"^\s*#(?:.*\\\n)*.*$", re.M)
 
@@ -24,7 +25,8 @@ def run(*command):
 
 
 def exported(library):
-    names = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    # The version itself is an absolute symbol.
+    names = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines() if " A " not in line]
     return sorted(name for name in names if name not in ("_init", "_fini"))
 
 
@@ -38,6 +40,12 @@ def declared(folders):
     return names
 
 
+def inline_functions(folders):
+    for folder in folders:
+        for path in pathlib.Path(folder).glob("*.h"):
+            yield from INLINE.findall(path.read_text(encoding="utf-8"))
+
+
 def main():
     library, *folders = sys.argv[1:]
     tap = Tap()
@@ -47,6 +55,9 @@ def main():
     tap.case("only ferry_ names", [name for name in symbols if not name.startswith("ferry_")])
     tap.case("what the headers declare is there", [f"declared, not exported: {n}" for n in sorted(names - set(symbols))])
     tap.case("what is there is declared", [f"exported, not declared: {n}" for n in symbols if n not in names])
+    typed = set(inline_functions(folders))
+    tap.case("there are typed functions", [] if len(typed) > 1000 else [f"only {len(typed)} were found"])
+    tap.case("none of them is exported", sorted(typed & set(symbols)))
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
     tap.case("needs the C library alone", [name for name in needed if not NEEDED_ALLOWED.match(name)])
     flags = " ".join(re.findall(r"\(FLAGS_1\)(.*)", run("readelf", "-d", library)))

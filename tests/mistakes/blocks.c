@@ -11,7 +11,7 @@ take(struct scene *scene, size_t bytes)
     ferry_pool *pool;
     ferry_block *block;
     must(ferry_context_pool(scene->context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &pool));
-    must(ferry_pool_take(pool, bytes, NULL, &block));
+    must(ferry_pool_allocate(pool, bytes, NULL, &block));
     must(ferry_block_label(block, "scratch"));
     return block;
 }
@@ -20,8 +20,8 @@ static void
 give_twice(struct scene *scene)
 {
     ferry_block *block = take(scene, 3000), *copy = block;
-    must(ferry_pool_give(&block, NULL));
-    tell(ferry_pool_give(&copy, NULL));
+    must(ferry_block_free(&block, NULL));
+    tell(ferry_block_free(&copy, NULL));
 }
 
 static void
@@ -30,8 +30,8 @@ give_with_a_foreign_stream(struct scene *scene)
     ferry_context *other;
     ferry_block *block = take(scene, 3000);
     must(ferry_context_create(NULL, &other));
-    tell(ferry_pool_give(&block, ferry_context_stream(other, 1)));
-    must(ferry_pool_give(&block, NULL));
+    tell(ferry_block_free(&block, ferry_context_stream(other, 1)));
+    must(ferry_block_free(&block, NULL));
     ferry_context_destroy(&other);
 }
 
@@ -41,7 +41,7 @@ give_what_is_no_block(struct scene *scene)
     static uint64_t words[64];
     ferry_block *block = (ferry_block *)(void *)words;
     (void)scene;
-    tell(ferry_pool_give(&block, NULL));
+    tell(ferry_block_free(&block, NULL));
 }
 
 static void
@@ -51,7 +51,7 @@ write_past_a_block(struct scene *scene)
     unsigned char *bytes = ferry_block_pointer(block);
     for (int i = 0; i <= 3000; i++)
         bytes[i] = 1;
-    must(ferry_pool_give(&block, NULL));
+    must(ferry_block_free(&block, NULL));
 }
 
 /* Blocks of exactly a class have a red zone too. */
@@ -60,7 +60,7 @@ write_past_bytes(struct scene *scene, size_t bytes)
 {
     ferry_block *block = take(scene, bytes);
     ((unsigned char *)ferry_block_pointer(block))[bytes] = 1;
-    must(ferry_pool_give(&block, NULL));
+    must(ferry_block_free(&block, NULL));
 }
 
 static void
@@ -87,9 +87,9 @@ write_past_an_aligned_block(struct scene *scene)
     ferry_pool *pool;
     ferry_block *block;
     must(ferry_context_pool(scene->context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &pool));
-    must(ferry_pool_take_aligned(pool, 4096, 65536, NULL, &block));
+    must(ferry_pool_allocate_aligned(pool, 4096, 65536, NULL, &block));
     ((unsigned char *)ferry_block_pointer(block))[4096] = 1;
-    must(ferry_pool_give(&block, NULL));
+    must(ferry_block_free(&block, NULL));
 }
 
 static void
@@ -97,10 +97,10 @@ write_after_give(struct scene *scene)
 {
     ferry_block *block = take(scene, 3000);
     unsigned char *bytes = ferry_block_pointer(block);
-    must(ferry_pool_give(&block, NULL));
+    must(ferry_block_free(&block, NULL));
     bytes[17] = 1;
     block = take(scene, 3000);
-    must(ferry_pool_give(&block, NULL));
+    must(ferry_block_free(&block, NULL));
 }
 
 static void
@@ -111,8 +111,8 @@ give_on_a_destroyed_stream(struct scene *scene)
     must(ferry_stream_create(scene->context, 1, &stream));
     copy = stream;
     ferry_stream_destroy(&stream);
-    tell(ferry_pool_give(&block, copy));
-    must(ferry_pool_give(&block, NULL));
+    tell(ferry_block_free(&block, copy));
+    must(ferry_block_free(&block, NULL));
 }
 
 static void

@@ -20,7 +20,7 @@ static ferry_kernel *
 make_kernel(struct scene *scene, bool with_value)
 {
     ferry_parameter parameters[] = {{.element = ferry_int_element(), .access = FERRY_UPDATE}, {0}};
-    ferry_kernel_source source = {.name = "add_one", .host_body = add_one, .parameters = parameters, .parameter_count = with_value ? 2 : 1};
+    ferry_kernel_source source = {.name = "add_one", .host_function = add_one, .parameters = parameters, .parameter_count = with_value ? 2 : 1};
     ferry_kernel *kernel;
     must(ferry_kernel_create(scene->context, &source, &kernel));
     return kernel;
@@ -41,7 +41,7 @@ fill_after_destroy(struct scene *scene)
 {
     ferry_int_buffer copy = scene->height;
     ferry_int_destroy(&scene->height);
-    tell(ferry_int_fill(copy, 0, 1, 0));
+    tell(ferry_int_fill(copy, 0, 1, 0, NULL));
 }
 
 static void
@@ -49,7 +49,7 @@ sync_after_destroy(struct scene *scene)
 {
     ferry_int_buffer copy = scene->height;
     ferry_int_destroy(&scene->height);
-    tell(ferry_int_sync_to(copy, 1));
+    tell(ferry_int_sync_to(copy, 1, NULL));
 }
 
 static void
@@ -159,7 +159,7 @@ static void
 wait_for_a_destroyed_event(struct scene *scene)
 {
     ferry_event *event, *copy;
-    must(ferry_stream_record(scene->stream, &event));
+    must(ferry_stream_record(scene->stream, 0, &event));
     copy = event;
     ferry_event_destroy(&event);
     tell(ferry_event_synchronize(copy));
@@ -169,21 +169,10 @@ static void
 destroy_an_event_twice(struct scene *scene)
 {
     ferry_event *event, *copy;
-    must(ferry_stream_record(scene->stream, &event));
+    must(ferry_stream_record(scene->stream, 0, &event));
     copy = event;
     ferry_event_destroy(&event);
     ferry_event_destroy(&copy);
-}
-
-static void
-submit_a_destroyed_batch(struct scene *scene)
-{
-    ferry_batch *batch, *copy;
-    must(ferry_batch_create(scene->context, &batch));
-    copy = batch;
-    ferry_batch_destroy(&batch);
-    tell(ferry_batch_submit(copy));
-    ferry_batch_destroy(&copy);
 }
 
 __attribute__((noinline)) void
@@ -279,7 +268,7 @@ copy_from_device_memory(struct scene *scene)
     ferry_buffer_options named = {.name = "target"};
     must(ferry_int_create(scene->context, HEIGHT_COUNT, &named, &other));
     must(ferry_int_read_device(scene->height, scene->stream, &scope, &p));
-    tell(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT));
+    tell(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT, NULL));
     must(ferry_scope_close(&scope));
     ferry_int_destroy(&other);
 }
@@ -288,7 +277,7 @@ static void
 reach_past_the_end(struct scene *scene)
 {
     int one = 1;
-    tell(ferry_int_copy_from(scene->height, HEIGHT_COUNT, &one, 1));
+    tell(ferry_int_copy_from(scene->height, HEIGHT_COUNT, &one, 1, NULL));
 }
 
 static void
@@ -345,8 +334,6 @@ const struct mistake handle_mistakes[] = {
     {"a stream is destroyed twice", destroy_a_stream_twice, {"destroy a stream: it was destroyed before"}, 0, false},
     {"a destroyed event is waited for", wait_for_a_destroyed_event, {"synchronize an event: the event was destroyed"}, 0, false},
     {"an event is destroyed twice", destroy_an_event_twice, {"destroy an event: it was destroyed before"}, 0, false},
-    {"a destroyed batch is submitted", submit_a_destroyed_batch, {"the batch was destroyed"}, 0, false},
-    {"a batch is destroyed twice", submit_a_destroyed_batch, {"destroy a batch: it was destroyed before"}, 0, false},
     {"a scope is not closed before destroy", forget_to_close,
      {"destroy buffer \"height\": 1 scopes are open", "update_host of bytes 0 to 40 by open_height+0x"}, 0, false},
     {"one of several scopes is not closed before destroy", forget_one_of_several,

@@ -49,7 +49,7 @@ set_up(struct scene *scene)
     must(ferry_context_create(&options, &scene->context));
     scene->stream = ferry_context_stream(scene->context, 1);
     make_height(scene);
-    must(ferry_int_fill(scene->height, 0, HEIGHT_COUNT, 7));
+    must(ferry_int_fill(scene->height, 0, HEIGHT_COUNT, 7, NULL));
     ferry_scope scope;
     int *p;
     must(ferry_int_update_host(scene->height, &scope, &p));
@@ -151,7 +151,7 @@ ask_device(void)
         ferry_context *context;
         ferry_place_info info;
         must(ferry_context_create(NULL, &context));
-        must(ferry_context_place_info(context, 1, &info));
+        must(ferry_context_get_place_info(context, 1, &info));
         _exit(info.coherent ? 10 : 11);
     }
     if (waitpid(child, &how, 0) == child && WIFEXITED(how))

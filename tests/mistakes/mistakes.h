@@ -7,8 +7,9 @@
  * standard error; main.c looks there for the sentence that must name the mistake.
  */
 
-#include <ferry/convert.h>
 #include <ferry/ferry.h>
+#include <ferry/float.h>
+#include <ferry/int.h>
 
 #include "src/base/sanitizer.h"
 

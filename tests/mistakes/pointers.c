@@ -69,7 +69,7 @@ static void
 read_a_stale_pin(struct scene *scene)
 {
     int *p;
-    must(ferry_int_pin(scene->height, FERRY_PLACE_HOST, &p));
+    must(ferry_int_hold(scene->height, FERRY_PLACE_HOST, &p));
     p[0] = 1;
     must(ferry_int_mark_dirty(scene->height, FERRY_PLACE_HOST, NULL));
     write_on_device(scene);
@@ -80,9 +80,9 @@ static void
 write_after_unpin(struct scene *scene)
 {
     int *p;
-    must(ferry_int_pin(scene->height, FERRY_PLACE_HOST, &p));
+    must(ferry_int_hold(scene->height, FERRY_PLACE_HOST, &p));
     p[0] = 1;
-    must(ferry_int_unpin(scene->height, FERRY_PLACE_HOST));
+    must(ferry_int_release(scene->height, FERRY_PLACE_HOST));
     p[0] = 2;
 }
 
@@ -91,7 +91,7 @@ edit_after_sync(struct scene *scene)
 {
     int *p = kept_pointer(scene);
     write_on_device(scene);
-    must(ferry_int_sync_to(scene->height, FERRY_PLACE_HOST));
+    must(ferry_int_sync_to(scene->height, FERRY_PLACE_HOST, NULL));
     p[5] = 1; /* and mark_dirty is forgotten */
 }
 
@@ -163,8 +163,8 @@ outside_what_was_opened(struct scene *scene)
 {
     ferry_scope scope;
     int *p;
-    must(ferry_int_pin(scene->height, FERRY_PLACE_HOST, &p));
-    must(ferry_int_unpin(scene->height, FERRY_PLACE_HOST));
+    must(ferry_int_hold(scene->height, FERRY_PLACE_HOST, &p));
+    must(ferry_int_release(scene->height, FERRY_PLACE_HOST));
     open_height(scene, &scope);
     p[1500] = 1;
 }
@@ -184,7 +184,7 @@ copy_from_a_kept_pointer(struct scene *scene)
     const int *p = kept_pointer(scene);
     ferry_int_buffer other;
     must(ferry_int_create(scene->context, HEIGHT_COUNT, NULL, &other));
-    must(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT));
+    must(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT, NULL));
 }
 
 const struct mistake pointer_mistakes[] = {

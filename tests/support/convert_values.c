@@ -3,7 +3,21 @@
 
 #include <string.h>
 
-#include <ferry/convert.h>
+#include <ferry/bfloat16.h>
+#include <ferry/bool.h>
+#include <ferry/byte.h>
+#include <ferry/complex_double.h>
+#include <ferry/complex_float.h>
+#include <ferry/double.h>
+#include <ferry/float.h>
+#include <ferry/half.h>
+#include <ferry/int.h>
+#include <ferry/int16.h>
+#include <ferry/int64.h>
+#include <ferry/int8.h>
+#include <ferry/uint16.h>
+#include <ferry/uint32.h>
+#include <ferry/uint64.h>
 
 const struct convert_number convert_numbers[ferryi_number_count] = {
 #define NUMBER(id, type) [ferryi_number_##id] = {#id, ferry_##type##_element}

@@ -105,7 +105,7 @@ static ferry_block *
 take_from(ferry_pool *pool, size_t bytes)
 {
     ferry_block *block;
-    assert_int_equal(ferry_pool_take(pool, bytes, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, bytes, NULL, &block), FERRY_OK);
     return block;
 }
 
@@ -179,7 +179,7 @@ test_a_failure_is_written_at_once(void **state)
     (void)state;
     open_logged(&logged, MIB);
     ferry_block *held = take_from(logged.pool, 1000);
-    assert_int_equal(ferry_pool_take(logged.pool, 2 * MIB, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(logged.pool, 2 * MIB, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
     struct log log = read_log(logged.path);
     assert_int_equal(log.count, 2);
     assert_int_equal(log.events[1].action, LOG_FAILURE);
@@ -199,7 +199,7 @@ test_a_block_given_twice_is_one_line(void **state)
     open_logged(&logged, 0);
     ferry_block *block = take_from(logged.pool, 1000), *again = block;
     give(block);
-    assert_int_equal(ferry_pool_give(&again, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_free(&again, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     close_logged(&logged);
     struct log log = read_log(logged.path);
     assert_int_equal(log.count, 2);
@@ -211,12 +211,14 @@ static void
 test_statistics_are_as_without_a_log(void **state)
 {
     struct logged logged;
-    ferry_pool_stats stats;
+    struct ferryi_pool_details stats;
     (void)state;
     open_logged(&logged, 0);
     for (size_t i = 0; i < 1000; i++)
         give(take_from(logged.pool, 64 * KIB));
-    assert_int_equal(ferry_pool_statistics(logged.pool, &stats), FERRY_OK);
+    ferry_pool_stats public_stats;
+    assert_int_equal(ferry_pool_get_stats(logged.pool, &public_stats), FERRY_OK);
+    ferryi_pool_get_details(logged.pool, &stats);
     assert_int_equal(stats.hits, 999);
     assert_int_equal(stats.misses, 1);
     assert_int_equal(stats.gives, 1000);
@@ -237,10 +239,10 @@ take_and_give(void *argument)
     uint64_t seed = ferryi_thread_id();
     for (size_t i = 0; i < ROUNDS + HELD; i++) {
         ferry_block **block = &held[i % HELD];
-        if (*block && ferry_pool_give(block, NULL) != FERRY_OK)
+        if (*block && ferry_block_free(block, NULL) != FERRY_OK)
             return argument;
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        if (i < ROUNDS && ferry_pool_take(pool, 1 + (seed >> 33) % 256, NULL, block) != FERRY_OK)
+        if (i < ROUNDS && ferry_pool_allocate(pool, 1 + (seed >> 33) % 256, NULL, block) != FERRY_OK)
             return argument;
     }
     return NULL;
@@ -384,8 +386,8 @@ test_a_context_logs_each_pool_to_its_own_file(void **state)
     memset(prefix, 'x', strlen(prefix)); /* it was copied */
     use_a_buffer(context);
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PINNED, &pinned), FERRY_OK);
-    assert_int_equal(ferry_pool_take(pinned, 4000, NULL, &block), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pinned, 4000, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     ferry_context_destroy(&context);
     snprintf(prefix, sizeof(prefix), "%s/run", logged.folder);
     expect_events(prefix, ".emulated-0.device.csv", 2, true);

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include <ferry/convert.h>
+#include <ferry/byte.h>
+#include <ferry/double.h>
 
 #include "src/convert/device.h"
 #include "src/convert/kernels.h"

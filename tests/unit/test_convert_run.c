@@ -12,7 +12,26 @@
 
 #include <cmocka.h>
 
-#include <ferry/convert.h>
+#include <ferry/bfloat16.h>
+#include <ferry/bool.h>
+#include <ferry/byte.h>
+#include <ferry/byte_convert.h>
+#include <ferry/complex_double.h>
+#include <ferry/complex_double_convert.h>
+#include <ferry/complex_float.h>
+#include <ferry/double.h>
+#include <ferry/double_convert.h>
+#include <ferry/float.h>
+#include <ferry/float_convert.h>
+#include <ferry/half.h>
+#include <ferry/int.h>
+#include <ferry/int16.h>
+#include <ferry/int64.h>
+#include <ferry/int8.h>
+#include <ferry/int_convert.h>
+#include <ferry/uint16.h>
+#include <ferry/uint32.h>
+#include <ferry/uint64.h>
 
 #include "tests/support/long_double.h"
 

@@ -2,7 +2,12 @@
 /* A CUDA device's converter, over fakecuda: where its code comes from, and what happens when there is none. */
 #include "tests/unit/cuda_fixture.h"
 
-#include <ferry/convert.h>
+#include <ferry/bool.h>
+#include <ferry/byte.h>
+#include <ferry/double.h>
+#include <ferry/float.h>
+#include <ferry/half.h>
+#include <ferry/int.h>
 
 #include "src/convert/device.h"
 #include "tests/support/convert_kernels.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a library that does not know the rule. */
 #include "tests/unit/cuda_fixture.h"
+#include "tests/support/copies.h"
 
 #include <signal.h>
 #include <string.h>
@@ -226,28 +227,28 @@ static void
 copy_in_a_batch(ferry_context *context, int32_t *memory)
 {
     ferry_int_buffer buffer;
-    ferry_batch *up, *down;
+    copy_list *up, *down;
     int32_t *on_device;
     ferry_scope scope;
     OK(ferry_int_create(context, COUNT, NULL, &buffer));
     OK(ferry_int_overwrite_device(buffer, NULL, &scope, &on_device));
     OK(ferry_scope_close(&scope));
-    OK(ferry_batch_create(context, &up));
-    OK(ferry_batch_create(context, &down));
+    OK(copy_list_create(&up));
+    OK(copy_list_create(&down));
     for (size_t i = 0; i < COUNT; i += 2) {
         memory[i] = (int32_t)i;
-        OK(ferry_batch_copy_from(up, buffer.raw, ferry_int_element(), i, &memory[i], 1));
-        OK(ferry_batch_copy_to(down, buffer.raw, ferry_int_element(), i, &memory[COUNT + i], 1));
+        OK(copy_list_from(up, buffer.raw, ferry_int_element(), i, &memory[i], 1));
+        OK(copy_list_to(down, buffer.raw, ferry_int_element(), i, &memory[COUNT + i], 1));
     }
     for (int round = 0; round < 4; round++) {
         memset(&memory[COUNT], 0, BYTES);
-        OK(ferry_batch_submit(up));
-        OK(ferry_batch_submit(down));
+        OK(copy_list_submit(up, NULL));
+        OK(copy_list_submit(down, NULL));
         for (size_t i = 0; i < COUNT; i += 2)
             assert_int_equal(memory[COUNT + i], i);
     }
-    ferry_batch_destroy(&up);
-    ferry_batch_destroy(&down);
+    copy_list_destroy(&up);
+    copy_list_destroy(&down);
     ferry_int_destroy(&buffer);
 }
 

@@ -291,7 +291,7 @@ test_entries_of_other_keys_are_refused(void **state)
     assert_refused(theirs, bytes, count, "another source");
     /* With the key put right, the hash is wrong. */
     memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
-    assert_refused(theirs, bytes, count, "not what was kept");
+    assert_refused(theirs, bytes, count, "not match its hash");
     free(bytes);
 }
 

@@ -352,7 +352,7 @@ test_host_copies_may_overlap(void **state)
     struct bench b;
     bench_open(&b, 4 * KIB, 2);
     char memory[20000], expected[20000];
-    ferry_transfer_options options = {.chunk_bytes = 100};
+    ferry_copy_options options = {.chunk_bytes = 100};
     struct ferryi_transfer_job job = {.options = &options};
     for (int shift = -5; shift <= 5; shift += 10) {
         scribble(memory, sizeof(memory), 4);
@@ -646,7 +646,7 @@ test_progress_is_monotonic_and_ends_at_the_total(void **state)
         struct trip t;
         trip_open(&t, way, 30012);
         struct watch w = {0};
-        ferry_transfer_options options = {.chunk_bytes = 6000, .keep_going = keep_going, .user = &w};
+        ferry_copy_options options = {.chunk_bytes = 6000, .keep_going = keep_going, .user = &w};
         struct ferryi_transfer_job job = {.options = &options};
         assert_int_equal(trip_go(&t, &job), FERRY_OK);
         assert_false(w.backwards);
@@ -669,7 +669,7 @@ test_cancel_at_each_chunk(void **state)
             struct trip t;
             trip_open(&t, way, 30012);
             struct watch w = {.stop_at = stop};
-            ferry_transfer_options options = {.chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
+            ferry_copy_options options = {.chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
             struct ferryi_transfer_job job = {.options = &options};
             ferry_status status = trip_go(&t, &job);
             bool all = job.done == t.bytes;
@@ -722,7 +722,7 @@ test_progress_over_several_transfers(void **state)
     struct trip t;
     trip_open(&t, UP, 10000);
     struct watch w = {.stop_at = 4};
-    ferry_transfer_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
+    ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
     /* What is over at the end of one counts with the next: 3500 and 7000, then 13500 and 17000. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
@@ -770,7 +770,7 @@ test_keep_going_may_copy(void **state)
         struct trip t;
         trip_open(&t, ways[i], 50000);
         struct nested n = {.trip = &t, .device = device_memory(&t.b, 1, 9000)};
-        ferry_transfer_options options = {.keep_going = copy_inside, .user = &n};
+        ferry_copy_options options = {.keep_going = copy_inside, .user = &n};
         struct ferryi_transfer_job job = {.options = &options};
         assert_int_equal(trip_go(&t, &job), FERRY_OK);
         assert_int_equal(n.runs, 13);

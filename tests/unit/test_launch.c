@@ -59,7 +59,7 @@ static ferry_transfer_stats
 stats(ferry_context *context)
 {
     ferry_transfer_stats s;
-    OK(ferry_context_transfer_stats(context, &s));
+    OK(ferry_context_get_transfer_stats(context, &s));
     return s;
 }
 
@@ -108,9 +108,9 @@ static const ferry_parameter add_parameters[] = {{&float_element, FERRY_READ}, {
 static const ferry_parameter scale_parameters[] = {{&float_element, FERRY_UPDATE}, {&float_element, 0}};
 
 static ferry_kernel *
-make_kernel(ferry_context *context, const char *name, ferry_host_body *body, void *user, const ferry_parameter *parameters, size_t count)
+make_kernel(ferry_context *context, const char *name, ferry_host_function *body, void *user, const ferry_parameter *parameters, size_t count)
 {
-    ferry_kernel_source source = {.name = name, .host_body = body, .user = user, .parameters = parameters, .parameter_count = count};
+    ferry_kernel_source source = {.name = name, .host_function = body, .user = user, .parameters = parameters, .parameter_count = count};
     ferry_kernel *kernel;
     OK(ferry_kernel_create(context, &source, &kernel));
     return kernel;
@@ -266,7 +266,7 @@ test_in_place_is_legal(void **state)
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
         float part[3];
-        OK(ferry_buffer_copy_to(a, &float_element, 10, part, 3));
+        OK(ferry_buffer_copy_to(a, &float_element, 10, part, 3, NULL));
         assert_true(part[0] == 20 && part[1] == 40 && part[2] == 24);
         ferry_kernel_destroy(&add);
         ferry_buffer_destroy(&a);
@@ -369,7 +369,7 @@ test_many_arguments(void **state)
     ferry_kernel *kernel = make_kernel(context, "sum", sum_body, NULL, parameters, 20);
     OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, 20));
     float sum;
-    OK(ferry_buffer_copy_to(a, &float_element, 19, &sum, 1));
+    OK(ferry_buffer_copy_to(a, &float_element, 19, &sum, 1, NULL));
     assert_true(sum == 18 * 19 / 2);
     ferry_kernel_destroy(&kernel);
     ferry_buffer_destroy(&a);
@@ -397,8 +397,8 @@ test_wrong_arguments_move_nothing(void **state)
         ferry_kernel *scale = make_scale(context, NULL);
         ferry_argument value = ferry_element_value(&float_element, &two);
         ferry_argument good[] = {whole(a), value, value};
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, and there is 1", good, 1);
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, and there are 3", good, 3);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, but there is 1", good, 1);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, but there are 3", good, 3);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "NULL", NULL, 2);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){value, value}, 2);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), whole(a)}, 2);
@@ -410,7 +410,7 @@ test_wrong_arguments_move_nothing(void **state)
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), ferry_element_value(&float_element, NULL)}, 2);
         ferry_element namesake = int_element;
         namesake.name = float_element.name;
-        refuse(scale, FERRY_ERROR_WRONG_TYPE, "and the parameter of float of other content",
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "but the parameter is float of other content",
                (ferry_argument[]){whole(a), ferry_element_value(&namesake, &two)}, 2);
         refuse(scale, FERRY_ERROR_OUT_OF_RANGE, "argument 0",
                (ferry_argument[]){ferry_buffer_argument(a, &float_element, 1, COUNT), value}, 2);
@@ -492,12 +492,12 @@ test_what_a_failing_body_writes_is_lost(void **state)
         /* Once. */
         OK(ferry_stream_synchronize(stream));
         float part[50];
-        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL), FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
         /* The rest is as it was, and writing anew ends the loss. */
-        OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50));
+        OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
-        OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50));
+        OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50, NULL));
         assert_holds(a, as_is);
         ferry_kernel_destroy(&kernel);
         ferry_buffer_destroy(&a);
@@ -564,7 +564,7 @@ test_reading_at_once_sees_the_failure(void **state)
                              FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
             OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[1], 1));
-            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT), FERRY_ERROR_INVALID_STATE);
+            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT, NULL), FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
             ferry_kernel_destroy(&kernel);
             ferry_buffer_destroy(&a);
@@ -593,11 +593,11 @@ test_failures_travel_with_the_data(void **state)
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status, strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
         if (status == FERRY_OK) {
-            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT), FERRY_ERROR_INVALID_STATE);
+            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT, NULL), FERRY_ERROR_INVALID_STATE);
             assert_says("its input was lost");
             assert_says("the matrix is singular");
         }
-        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT));
+        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[2], 1));
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
         assert_holds(c, doubled);
@@ -640,7 +640,7 @@ static void
 assert_all(ferry_buffer *buffer, size_t offset, size_t count, float value)
 {
     float got[COUNT];
-    OK(ferry_buffer_copy_to(buffer, &float_element, offset, got, count));
+    OK(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL));
     for (size_t i = 0; i < count; i++)
         assert_true(got[i] == value);
 }
@@ -649,7 +649,7 @@ static void
 assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
 {
     float got[COUNT];
-    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count), FERRY_ERROR_INVALID_STATE);
+    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL), FERRY_ERROR_INVALID_STATE);
     assert_says("the matrix is singular");
 }
 
@@ -680,7 +680,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_all(a, 300, 50, zero);
         assert_all(a, COUNT - 50, 50, 2);
         float got[50];
-        OK(ferry_buffer_copy_to(a, &float_element, 200, got, 50));
+        OK(ferry_buffer_copy_to(a, &float_element, 200, got, 50, NULL));
         assert_true(got[49] == 2 * values[49]);
         assert_lost(a, 0, 1);
         assert_lost(a, 99, 1);
@@ -688,7 +688,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_lost(a, 250, 50);
         assert_lost(a, 350, COUNT - 400);
         /* Nothing is left over that a later kernel would stumble on. */
-        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT));
+        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
         sum[2] = whole(b);
         sum[0] = sum[1] = whole_a;
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
@@ -853,7 +853,7 @@ test_a_failure_passed_on_keeps_its_message(void **state)
             OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), sum, 3));
         assert_lost(b, 0, COUNT);
-        assert_says("kernel \"scale\": its input was lost: run the host body of kernel \"solve\": the matrix is singular");
+        assert_says("kernel \"scale\": its input was lost: run the host function of kernel \"solve\": the matrix is singular");
         assert_null(strstr(ferry_last_error(), "\"add\""));
         ferry_kernel_destroy(&solve);
         ferry_kernel_destroy(&scale);
@@ -1100,7 +1100,7 @@ test_images_that_are_wrong(void **state)
     assert_null(kernel);
     assert_int_equal(fake.fakecuda_live().modules, 0);
     /* A host body is none for a device whose memory the host cannot read. */
-    source = (ferry_kernel_source){.name = "host_only", .host_body = scale_body};
+    source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_UNSUPPORTED);
     ferry_kernel_destroy(&kernel);

@@ -97,7 +97,7 @@ test_what_is_held_is_what_is_told(void **state)
             give(*at);
             *at = NULL;
             held--;
-        } else if (ferry_pool_take(fixture.pool, bytes, NULL, at) == FERRY_OK) {
+        } else if (ferry_pool_allocate(fixture.pool, bytes, NULL, at) == FERRY_OK) {
             assert_int_equal(region_of_tool(ferry_block_pointer(*at)), bytes);
             held++;
         }
@@ -124,7 +124,7 @@ test_memory_put_together_anew_is_a_new_heap(void **state)
     give(take(&fixture, 6 * MIB));
     give(small);
     fixture.backend.fail_at = fixture.backend.calls + 1;
-    assert_int_equal(ferry_pool_take(fixture.pool, 14 * MIB, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 14 * MIB, NULL, &block), FERRY_OK);
     assert_told(&fixture, 1);
     give(block);
     fixture.backend.fail_at = 0;

@@ -19,7 +19,7 @@ test_a_thousand_takes_of_one_size_allocate_once(void **state)
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         for (int n = 0; n < 1000; n++)
             give(take(&fixture, sizes[i]));
-        ferry_pool_stats stats = statistics(&fixture);
+        struct ferryi_pool_details stats = statistics(&fixture);
         assert_int_equal(fixture.backend.allocations, 1);
         assert_int_equal(stats.takes, 1000);
         assert_int_equal(stats.gives, 1000);
@@ -175,7 +175,7 @@ test_the_limit_bounds_what_is_taken(void **state)
     ferry_block *none = (ferry_block *)&fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 8 * MIB, NULL);
     ferry_block *held = take(&fixture, 5 * MIB);
-    assert_int_equal(ferry_pool_take(fixture.pool, 4 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 4 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_ptr_equal(none, (ferry_block *)&fixture);
     assert_int_equal(fixture.backend.peak_bytes, 5 * MIB);
 
@@ -192,7 +192,7 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);
     give(held);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.takes, 3);
     assert_int_equal(stats.hits + stats.misses, 2);
     assert_int_equal(stats.limit_bytes, 8 * MIB);
@@ -234,7 +234,7 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     assert_int_equal(fixture.backend.count, 1);
 
     ferry_block *none = NULL;
-    assert_int_equal(ferry_pool_take(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "backend_alloc")); /* the reason, in its own words */
     give(block);
     give(take(&fixture, 1));
@@ -250,7 +250,7 @@ test_small_blocks_fit_where_slabs_do_not(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 8 * KIB, NULL);
     ferry_block *a = take(&fixture, 4 * KIB), *b = take(&fixture, 4 * KIB), *none = NULL;
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * KIB);
-    assert_int_equal(ferry_pool_take(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     void *room = ferry_block_pointer(a);
     give(a);
     ferry_block *c = take(&fixture, 300); /* in the room that a leaves */
@@ -269,9 +269,9 @@ test_sizes_beyond_everything_fail(void **state)
     struct fixture fixture;
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    assert_int_equal(ferry_pool_take(fixture.pool, SIZE_MAX, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     fixture.backend.capacity = MIB;
-    assert_int_equal(ferry_pool_take(fixture.pool, SIZE_MAX - 8191, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX - 8191, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_null(none);
     give(take(&fixture, 1));
     fixture_close(&fixture);
@@ -286,7 +286,7 @@ test_a_device_error_is_passed_on(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     fixture.backend.fail_at = 1;
     fixture.backend.fail_with = FERRY_ERROR_DEVICE_LOST;
-    assert_int_equal(ferry_pool_take(fixture.pool, 77, NULL, &none), FERRY_ERROR_DEVICE_LOST);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 77, NULL, &none), FERRY_ERROR_DEVICE_LOST);
     assert_non_null(strstr(ferry_last_error(), "take 77 bytes from test memory: backend_alloc"));
     assert_int_equal(fixture.backend.calls, 1); /* and not tried again */
     give(take(&fixture, 77));
@@ -309,7 +309,7 @@ test_trim_gives_everything_idle_back(void **state)
     assert_true(fixture.backend.count > 70);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(fixture.backend.count, 0);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.cached_bytes, 0);
     assert_int_equal(stats.cached_blocks, 0);
     assert_int_equal(stats.reserved_bytes, 0);
@@ -354,7 +354,7 @@ test_trim_keeps_what_it_is_told_and_frees_the_oldest_first(void **state)
     for (size_t i = 0; i < 4; i++)
         give(blocks[order[i]]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 9 * MIB), FERRY_OK);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.cached_bytes, 8 * MIB); /* 4 and 2 MiB are gone */
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
@@ -374,7 +374,7 @@ test_statistics_say_what_happened(void **state)
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_true(stats.hit_rate == 0 && stats.fragmentation == 0);
 
     ferry_block *small = take(&fixture, 1000), *large = take(&fixture, 3 * MIB - 1);
@@ -465,12 +465,12 @@ test_arguments_are_checked(void **state)
     ferry_block *block = NULL;
     ferry_pool_stats stats;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
-    assert_int_equal(ferry_pool_take(NULL, 1, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_take(fixture.pool, 1, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_give(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_statistics(NULL, &stats), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_statistics(fixture.pool, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate(NULL, 1, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_free(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_get_stats(NULL, &stats), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_stats(fixture.pool, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_trim(NULL, 0), FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(ferry_block_pointer(NULL));
     assert_int_equal(ferry_block_bytes(NULL), 0);
@@ -488,10 +488,10 @@ test_streams_of_another_context_are_refused(void **state)
     struct ferry_stream stream = {.context = (ferry_context *)&fixture};
     ferry_block *block = NULL;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
-    assert_int_equal(ferry_pool_take(fixture.pool, 1, &stream, &block), FERRY_ERROR_WRONG_CONTEXT);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, &stream, &block), FERRY_ERROR_WRONG_CONTEXT);
     assert_null(block);
     ferry_block *held = block = take(&fixture, 1);
-    assert_int_equal(ferry_pool_give(&block, &stream), FERRY_ERROR_WRONG_CONTEXT);
+    assert_int_equal(ferry_block_free(&block, &stream), FERRY_ERROR_WRONG_CONTEXT);
     assert_ptr_equal(block, held);
     give(block);
     fixture_close(&fixture);
@@ -506,16 +506,16 @@ test_a_second_give_is_refused_by_name(void **state)
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
     ferry_block *block = take(&fixture, 3 * MIB), *copy = block;
     give(block);
-    assert_int_equal(ferry_pool_give(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "given back already"));
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
     /* The memory may even be gone: descriptors stay. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferryi_pool_give(copy, 0);
-    assert_non_null(strstr(fixture.logged, "not held"));
+    assert_non_null(strstr(fixture.logged, "not allocated"));
     assert_int_equal(statistics(&fixture).gives, 1);
     fixture_close(&fixture);
 }
@@ -545,7 +545,7 @@ use_pool(struct fixture *fixture)
     for (int round = 0; round < 2; round++) {
         ferry_block *blocks[SIZES] = {0};
         for (size_t i = 0; i < SIZES; i++) {
-            ferry_status status = ferry_pool_take(fixture->pool, sizes[i], NULL, &blocks[i]);
+            ferry_status status = ferry_pool_allocate(fixture->pool, sizes[i], NULL, &blocks[i]);
             assert_int_equal(status == FERRY_OK, blocks[i] != NULL);
         }
         assert_true(ferryi_pool_check(fixture->pool));
@@ -599,10 +599,114 @@ test_memory_that_cannot_be_freed_stays_usable(void **state)
     fixture_close(&fixture);
 }
 
+static ferry_pool_stats
+public_stats(struct fixture *fixture)
+{
+    ferry_pool_stats stats;
+    assert_int_equal(ferry_pool_get_stats(fixture->pool, &stats), FERRY_OK);
+    return stats;
+}
+
+static ferry_pool_class_stats
+class_stats(struct fixture *fixture, int class_index)
+{
+    ferry_pool_class_stats stats;
+    assert_int_equal(ferry_pool_get_class_stats(fixture->pool, class_index, &stats), FERRY_OK);
+    return stats;
+}
+
+static void
+test_public_statistics_and_those_of_classes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    ferry_block *small = take(&fixture, 1000), *large = take(&fixture, 3 * MIB - 1);
+    give(large);
+    large = take(&fixture, 3 * MIB - 1);
+    ferry_pool_stats stats = public_stats(&fixture);
+    assert_int_equal(stats.allocations, 3);
+    assert_int_equal(stats.frees, 1);
+    assert_int_equal(stats.hits, 1);
+    assert_int_equal(stats.misses, 2);
+    assert_int_equal(stats.live_blocks, 2);
+    assert_int_equal(stats.live_bytes, ferry_block_bytes(small) + ferry_block_bytes(large));
+    assert_int_equal(stats.requested_bytes, 1000 + 3 * MIB - 1);
+    assert_int_equal(stats.reserved_bytes, fixture.backend.bytes);
+    assert_int_equal(stats.peak_reserved_bytes, fixture.backend.bytes);
+    assert_true(stats.largest_free_bytes > 0 && stats.largest_free_bytes <= stats.cached_bytes);
+    assert_int_equal(stats.pending_bytes, 0);
+    assert_int_equal(stats.evictions, 0);
+
+    ferry_pool_class_stats classes[FERRY_POOL_CLASS_COUNT], sum = {0};
+    for (int i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
+        classes[i] = class_stats(&fixture, i);
+        sum.allocations += classes[i].allocations;
+        sum.hits += classes[i].hits;
+        sum.live_blocks += classes[i].live_blocks;
+        sum.live_bytes += classes[i].live_bytes;
+        sum.cached_bytes += classes[i].cached_bytes;
+        sum.requested_bytes += classes[i].requested_bytes;
+    }
+    assert_int_equal(sum.allocations, stats.allocations);
+    assert_int_equal(sum.hits, stats.hits);
+    assert_int_equal(sum.live_blocks, stats.live_blocks);
+    assert_int_equal(sum.live_bytes, stats.live_bytes);
+    assert_int_equal(sum.cached_bytes, stats.cached_bytes);
+    assert_int_equal(sum.requested_bytes, stats.requested_bytes);
+    assert_int_equal(classes[12].allocations, 2);
+    assert_int_equal(classes[12].hits, 1);
+    assert_int_equal(classes[12].live_bytes, ferry_block_bytes(large));
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, -1, classes), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, FERRY_POOL_CLASS_COUNT, classes), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(NULL, 0, classes), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, 0, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    give(small);
+    give(large);
+    fixture_close(&fixture);
+}
+
+/* What is held stays counted, and the pool's own decisions go on from what they know. */
+static void
+test_a_reset_starts_counters_and_peaks_anew(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    ferry_block *kept = take(&fixture, 2 * MIB), *gone = take(&fixture, 8 * MIB);
+    give(gone);
+    (void)ferry_pool_trim(fixture.pool, 0);
+    ferry_pool_stats before = public_stats(&fixture);
+    assert_int_equal(before.peak_reserved_bytes, 10 * MIB);
+    ferryi_pool_reset_stats(fixture.pool);
+    ferry_pool_stats after = public_stats(&fixture);
+    assert_int_equal(after.allocations + after.frees + after.hits + after.misses + after.evictions, 0);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_int_equal(after.live_blocks, 1);
+    assert_int_equal(after.requested_bytes, before.requested_bytes);
+    assert_int_equal(after.reserved_bytes, 2 * MIB);
+    assert_int_equal(after.peak_reserved_bytes, 2 * MIB);
+    for (int i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
+        assert_true(class_stats(&fixture, i).allocations == 0 && class_stats(&fixture, i).hits == 0);
+    assert_int_equal(statistics(&fixture).takes, 2);
+
+    gone = take(&fixture, 4 * MIB);
+    give(gone);
+    give(kept);
+    after = public_stats(&fixture);
+    assert_int_equal(after.allocations, 1);
+    assert_int_equal(after.misses, 1);
+    assert_int_equal(after.frees, 2);
+    assert_int_equal(after.peak_reserved_bytes, 6 * MIB);
+    fixture_close(&fixture);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_public_statistics_and_those_of_classes),
+        cmocka_unit_test(test_a_reset_starts_counters_and_peaks_anew),
         cmocka_unit_test(test_a_thousand_takes_of_one_size_allocate_once),
         cmocka_unit_test(test_a_hit_never_returns_less_than_asked),
         cmocka_unit_test(test_above_the_largest_class_a_request_gets_its_size),

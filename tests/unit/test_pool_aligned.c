@@ -55,7 +55,7 @@ static ferry_block *
 take(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream)
 {
     ferry_block *block = NULL;
-    assert_int_equal(ferry_pool_take_aligned(pool, bytes, alignment, stream, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, bytes, alignment, stream, &block), FERRY_OK);
     assert_int_equal((uintptr_t)ferry_block_pointer(block) % alignment, 0);
     assert_true(ferry_block_bytes(block) >= bytes);
     return block;
@@ -65,7 +65,7 @@ static uint64_t
 misses(ferry_pool *pool)
 {
     ferry_pool_stats stats;
-    assert_int_equal(ferry_pool_statistics(pool, &stats), FERRY_OK);
+    assert_int_equal(ferry_pool_get_stats(pool, &stats), FERRY_OK);
     assert_true(stats.requested_bytes <= stats.live_bytes);
     return stats.misses;
 }
@@ -83,7 +83,7 @@ take_all(ferry_pool *pool, size_t alignment, ferry_stream *stream, bool writable
     for (size_t i = 0; i < SIZES; i++) {
         const unsigned char *bytes = ferry_block_pointer(blocks[i]);
         assert_true(!writable || (bytes[0] == i + 1 && bytes[ferry_block_bytes(blocks[i]) - 1] == i + 1));
-        assert_int_equal(ferry_pool_give(&blocks[i], stream), FERRY_OK);
+        assert_int_equal(ferry_block_free(&blocks[i], stream), FERRY_OK);
     }
 }
 
@@ -149,10 +149,10 @@ test_a_walk_tells_where_the_holder_is(void **state)
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PAGEABLE, &pool), FERRY_OK);
     ferry_block *first = take(pool, 1000, 256, NULL), *block = take(pool, 1000, 16384, NULL);
     void *pointer = ferry_block_pointer(block);
-    assert_int_equal(ferry_pool_walk(pool, is_at, &pointer), FERRY_OK);
+    assert_int_equal(ferry_pool_for_each_block(pool, is_at, &pointer), FERRY_OK);
     assert_null(pointer);
-    assert_int_equal(ferry_pool_give(&first, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_block_free(&first, NULL), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     ferry_context_destroy(&context);
 }
 
@@ -166,20 +166,20 @@ test_arguments(void **state)
     ferry_context *context = context_new();
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PAGEABLE, &pool), FERRY_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(ferry_pool_take_aligned(pool, 1000, bad[i], NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, bad[i], NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "take 1000 bytes aligned to 18446744073709551615 from host pageable memory"));
-    assert_int_equal(ferry_pool_take_aligned(NULL, 1000, 512, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_take_aligned(pool, 1000, 512, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_take_aligned(pool, SIZE_MAX - 4096, 8192, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate_aligned(NULL, 1000, 512, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 512, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, SIZE_MAX - 4096, 8192, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
     assert_null(block);
 
-    assert_int_equal(ferry_pool_take_aligned(pool, 1000, 0, NULL, &block), FERRY_OK); /* as ferry_pool_take() */
+    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 0, NULL, &block), FERRY_OK); /* as ferry_pool_allocate() */
     assert_int_equal((uintptr_t)ferry_block_pointer(block) % 256, 0);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_take_aligned(pool, 0, MIB, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, 0, MIB, NULL, &block), FERRY_OK);
     assert_null(ferry_block_pointer(block));
     assert_int_equal(ferry_block_bytes(block), 0);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     ferry_context_destroy(&context);
 }
 

@@ -29,14 +29,14 @@ move_blocks(void *user, ferry_pool *pool)
     mover->calls++;
     if (mover->asked_for > 0) {
         ferry_block *none = NULL;
-        mover->answer = ferry_pool_take(pool, mover->asked_for, NULL, &none);
+        mover->answer = ferry_pool_allocate(pool, mover->asked_for, NULL, &none);
         return 0;
     }
     for (size_t i = 0; i < mover->count; i++) {
         ferry_block *old = mover->blocks[i], *block = NULL;
         if (!ferryi_block_is_leaving(old) || (mover->stuck && i % mover->stuck == 0))
             continue;
-        if (ferry_pool_take(pool, old->requested, NULL, &block) != FERRY_OK) {
+        if (ferry_pool_allocate(pool, old->requested, NULL, &block) != FERRY_OK) {
             mover->failed++;
             continue;
         }
@@ -173,13 +173,13 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     struct mover mover;
     mover_open(&mover, &fixture, 8 * MIB, 256 * KIB, 32, 2); /* 4 MiB idle, in holes of 256 KiB */
     ferry_block *block = take(&fixture, 3 * MIB);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.saved_by_compaction, 1);
     mover_check(&mover, 256 * KIB, 2);
     ferry_block *none = NULL;
     size_t calls = mover.calls;
-    assert_int_equal(ferry_pool_take(fixture.pool, 3 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(mover.calls, calls); /* too few idle bytes: not even tried */
     give(block);
     mover_close(&mover);
@@ -242,7 +242,7 @@ work(void *argument)
             continue;
         }
         bytes[slot] = 256 + (size_t)(worker->seed >> 20) % (200 * KIB);
-        if (ferry_pool_take(worker->fixture->pool, bytes[slot], NULL, &held[slot]) != FERRY_OK)
+        if (ferry_pool_allocate(worker->fixture->pool, bytes[slot], NULL, &held[slot]) != FERRY_OK)
             abort();
         memory = ferry_block_pointer(held[slot]);
         memory[0] = memory[bytes[slot] - 1] = (unsigned char)slot;

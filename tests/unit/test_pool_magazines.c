@@ -64,7 +64,7 @@ take_all(void *user)
 {
     struct work *work = user;
     for (size_t i = 0; i < work->count; i++)
-        if (ferry_pool_take(work->fixture->pool, work->bytes, NULL, &work->blocks[i]) != FERRY_OK)
+        if (ferry_pool_allocate(work->fixture->pool, work->bytes, NULL, &work->blocks[i]) != FERRY_OK)
             abort();
 }
 
@@ -268,7 +268,7 @@ test_blocks_that_are_handed_over_come_back(void **state)
     }
     assert_int_equal(fixture.backend.allocations, allocations);
     assert_true(statistics(&fixture).peak_reserved_bytes <= 4 * work.count * work.bytes);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.takes, 7000);
     assert_int_equal(stats.gives, 7000);
     assert_int_equal(stats.live_blocks, 0);
@@ -399,7 +399,7 @@ rush_once(struct rush *rush, int i)
     size_t bytes = i % 3 == 0 ? 300 : 200;
     ferry_block *blocks[3];
     for (size_t n = 0; n < 3; n++) {
-        if (ferry_pool_take(rush->fixture.pool, bytes, NULL, &blocks[n]) != FERRY_OK)
+        if (ferry_pool_allocate(rush->fixture.pool, bytes, NULL, &blocks[n]) != FERRY_OK)
             abort();
         *(_Atomic(ferry_block *) *)ferry_block_pointer(blocks[n]) = blocks[n];
     }
@@ -433,7 +433,7 @@ rush_test(void)
     for (size_t i = 0; i < HIT_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, rush_run, rush), 0);
     while (atomic_load(&rush->running) > 0) {
-        ferry_pool_stats stats = statistics(&rush->fixture);
+        struct ferryi_pool_details stats = statistics(&rush->fixture);
         assert_int_equal(stats.hits + stats.misses, stats.gives + stats.live_blocks);
         assert_true(stats.live_blocks <= 3 * HIT_THREADS);
         assert_int_equal(ferry_pool_trim(rush->fixture.pool, 0), FERRY_OK);

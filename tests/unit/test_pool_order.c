@@ -457,7 +457,7 @@ test_shortage_waits_for_own_pending_memory(void **state)
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.crank.host_waits, 0); /* without a bound */
     assert_int_equal(f.fixture.backend.allocations, 3);
-    ferry_pool_stats stats = statistics(&f.fixture);
+    struct ferryi_pool_details stats = statistics(&f.fixture);
     assert_int_equal(stats.shortages, 3);
     assert_int_equal(stats.saved_by_wait, 2);
     ferryi_pool_give(big, 0);
@@ -525,7 +525,7 @@ test_shortage_merges_neighbours(void **state)
     finish(&f, A);
     ferry_block *whole = take_on(&f, MIB, NULL);
     assert_ptr_equal(whole->pointer, blocks[4] ? (char *)blocks[4]->pointer - MIB : NULL);
-    ferry_pool_stats stats = statistics(&f.fixture);
+    struct ferryi_pool_details stats = statistics(&f.fixture);
     assert_int_equal(stats.saved_by_merge, 1);
     assert_int_equal(stats.shortages, 1);
     ferryi_pool_give(whole, 0);
@@ -588,15 +588,15 @@ test_streams_order_takes_and_gives(void **state)
     order_open(&f, 0);
     struct ferry_stream a = {.lane = f.lanes[A]}, b = {.lane = f.lanes[B]};
     ferry_block *block, *given;
-    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, &a, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(f.fixture.pool, LARGE, &a, &block), FERRY_OK);
     given = block;
     f.streams[A]->queued++;
-    assert_int_equal(ferry_pool_give(&given, &a), FERRY_OK);
+    assert_int_equal(ferry_block_free(&given, &a), FERRY_OK);
     assert_null(given);
-    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, NULL, &given), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(f.fixture.pool, LARGE, NULL, &given), FERRY_OK);
     assert_ptr_not_equal(given, block);
     ferry_block *again;
-    assert_int_equal(ferry_pool_take(f.fixture.pool, LARGE, &b, &again), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(f.fixture.pool, LARGE, &b, &again), FERRY_OK);
     assert_ptr_equal(again, block);
     assert_int_equal(f.crank.wait_count, 1);
     give(given);

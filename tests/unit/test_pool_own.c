@@ -16,6 +16,8 @@
 #include <ferry/pool.h>
 #include <ferry/stream.h>
 
+#include "src/pool/pool.h"
+
 /* Pools over the program's own allocator. */
 
 #define KIB ((size_t)1 << 10)
@@ -95,8 +97,8 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     ferry_context *context = context_new("host");
     ferry_pool *pool = pool_new(context, &shared, NULL);
     ferry_block *block = NULL, *other = NULL;
-    assert_int_equal(ferry_pool_take(pool, 100 * KIB, NULL, &block), FERRY_OK);
-    assert_int_equal(ferry_pool_take(pool, 200 * KIB, NULL, &other), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 100 * KIB, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 200 * KIB, NULL, &other), FERRY_OK);
     assert_int_equal(shared.count, 1);
     char *memory = ferry_block_pointer(block);
     memory[0] = 0;
@@ -110,8 +112,8 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     assert_int_equal(memory[0], 42);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&other, NULL), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_block_free(&other, NULL), FERRY_OK);
     ferry_pool_destroy(&pool);
     assert_null(pool);
     assert_int_equal(shared.count, 0);
@@ -128,12 +130,12 @@ test_the_backend_may_run_short(void **state)
     ferry_context *context = context_new("host");
     ferry_pool *pool = pool_new(context, &shared, NULL);
     ferry_block *block = NULL;
-    assert_int_equal(ferry_pool_take(pool, 6 * MIB, NULL, &block), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_take(pool, 8 * MIB - 64, NULL, &block), FERRY_OK); /* the idle 6 MiB went back; a red zone fits */
+    assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block), FERRY_OK); /* the idle 6 MiB went back; a red zone fits */
     ferry_block *none = NULL;
-    assert_int_equal(ferry_pool_take(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     ferry_pool_destroy(&pool);
     assert_int_equal(shared.count, 0);
     ferry_context_destroy(&context);
@@ -148,10 +150,12 @@ test_options_are_the_pools_own(void **state)
     const ferry_pool_options options = {.limit_bytes = 4 * MIB};
     ferry_pool *pool = pool_new(context, &shared, &options);
     ferry_block *none = NULL;
-    ferry_pool_stats stats;
-    assert_int_equal(ferry_pool_statistics(pool, &stats), FERRY_OK);
+    struct ferryi_pool_details stats;
+    ferry_pool_stats public_stats;
+    assert_int_equal(ferry_pool_get_stats(pool, &public_stats), FERRY_OK);
+    ferryi_pool_get_details(pool, &stats);
     assert_int_equal(stats.limit_bytes, 4 * MIB);
-    assert_int_equal(ferry_pool_take(pool, 5 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(pool, 5 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     ferry_pool_destroy(&pool);
     ferry_context_destroy(&context);
 }
@@ -164,15 +168,15 @@ test_a_backend_that_breaks_its_word_is_found_out(void **state)
     ferry_context *context = context_new("host");
     ferry_pool *pool = pool_new(context, &shared, NULL);
     ferry_block *none = NULL;
-    assert_int_equal(ferry_pool_take(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "not aligned to 4096"));
     assert_int_equal(shared.count, 0); /* it was given back */
     shared.skew = 0;
     shared.empty_handed = true;
-    assert_int_equal(ferry_pool_take(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
     shared.empty_handed = false;
-    assert_int_equal(ferry_pool_take(pool, 1000, NULL, &none), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&none, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_OK);
+    assert_int_equal(ferry_block_free(&none, NULL), FERRY_OK);
     ferry_pool_destroy(&pool);
     ferry_context_destroy(&context);
 }
@@ -186,8 +190,8 @@ test_streams_use_it_in_order(void **state)
     ferry_pool *pool = pool_new(context, &shared, NULL);
     ferry_stream *stream = ferry_context_stream(context, 1);
     ferry_block *block = NULL;
-    assert_int_equal(ferry_pool_take(pool, 100 * KIB, stream, &block), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&block, stream), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 100 * KIB, stream, &block), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, stream), FERRY_OK);
     ferry_pool_destroy(&pool); /* waits for the stream */
     assert_int_equal(shared.count, 0);
     ferry_context_destroy(&context);
@@ -201,9 +205,9 @@ test_a_forgotten_pool_goes_with_its_context(void **state)
     ferry_context *context = context_new("host");
     ferry_pool *pool = pool_new(context, &shared, NULL);
     ferry_block *block = NULL;
-    assert_int_equal(ferry_pool_take(pool, 1000, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &block), FERRY_OK);
     ferry_context_destroy(&context);
-    assert_non_null(strstr(logged, "still there"));
+    assert_non_null(strstr(logged, "still alive"));
     assert_non_null(strstr(logged, "still held"));
     assert_int_equal(shared.count, 0);
 }
@@ -242,8 +246,8 @@ test_arguments_are_checked(void **state)
     ferry_pool_destroy(&theirs); /* is not ours to destroy */
     assert_non_null(strstr(logged, "context's own"));
     ferry_block *block = NULL;
-    assert_int_equal(ferry_pool_take(kept, 1000, NULL, &block), FERRY_OK);
-    assert_int_equal(ferry_pool_give(&block, NULL), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(kept, 1000, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     ferry_context_destroy(&context);
 }
 

@@ -96,7 +96,7 @@ test_sizes_that_are_never_held_together(void **state)
     give(take(&fixture, 1100 * MIB));
     give(take(&fixture, 100 * MIB));
     assert_int_equal(peak(&fixture), 1100 * MIB);
-    assert_int_equal(statistics(&fixture).bins[FERRY_POOL_BIN_COUNT - 1].peak_live_bytes, 1100 * MIB);
+    assert_int_equal(statistics(&fixture).bins[FERRY_POOL_CLASS_COUNT - 1].peak_live_bytes, 1100 * MIB);
     assert_int_equal(statistics(&fixture).bins[17].peak_live_bytes, ferryi_pool_class_bytes(122 * MIB, &(uint32_t){0}));
     fixture_close(&fixture);
 }
@@ -194,7 +194,7 @@ test_the_peak_stays_within_what_is_known(void **state)
         struct stayer *stayer = &stayers[(seed >> 33) % CROWD];
         stayer_act(stayer, stayer->block ? give_one : take_one);
         if (n % 37 == 0) {
-            ferry_pool_stats stats = statistics(&fixture);
+            struct ferryi_pool_details stats = statistics(&fixture);
             seen = stats.live_bytes > seen ? stats.live_bytes : seen;
             assert_true(stats.peak_live_bytes >= seen && stats.peak_live_bytes <= stats.peak_reserved_bytes);
             assert_int_equal(stats.bins[14].live_bytes, stats.live_bytes);

@@ -61,7 +61,7 @@ test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
         blocks[i] = take(&fixture, 128 * KIB);
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.cached_blocks, 9);
     ferry_block *other = take(&fixture, 64 * KIB); /* of the rest of the slab */
     assert_int_equal(statistics(&fixture).cached_blocks, 9);
@@ -81,7 +81,7 @@ test_a_held_block_keeps_its_neighbours_apart(void **state)
     for (size_t i = 0; i < 8; i += 2)
         give(blocks[i]);
     ferry_block *none = NULL;
-    assert_int_equal(ferry_pool_take(fixture.pool, 512 * KIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 512 * KIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "cached 1048576, largest free 262144"));
     for (size_t i = 1; i < 8; i += 2)
         give(blocks[i]);

@@ -41,7 +41,7 @@ test_scattered_memory_becomes_one_block(void **state)
     ferry_block *small[LARGE];
     scatter(&fixture, GRANULE, small);
     ferry_block *block = take(&fixture, 48 * MIB);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.saved_by_merge, 1);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.trims, 0);
@@ -66,7 +66,7 @@ test_without_granules_it_goes_back_first(void **state)
     ferry_block *small[LARGE];
     scatter(&fixture, 0, small);
     give(take(&fixture, 48 * MIB));
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.saved_by_merge, 0);
     assert_int_equal(stats.saved_by_trim, 1);
     assert_int_equal(fixture.backend.fresh_bytes, 98 * MIB);
@@ -147,7 +147,7 @@ test_the_limit_holds(void **state)
     fixture_open_growing(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL, GRANULE);
     ferry_block *held = take(&fixture, 8 * MIB);
     give(take(&fixture, 4 * MIB));
-    assert_int_equal(ferry_pool_take(fixture.pool, 10 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 10 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_agrees(&fixture);
     give(take(&fixture, 8 * MIB));
     assert_true(fixture.backend.peak_bytes <= 16 * MIB);
@@ -169,7 +169,7 @@ test_a_call_that_fails_changes_nothing(void **state)
             scatter(&fixture, GRANULE, small);
             fixture.backend.fail_with = statuses[i];
             fixture.backend.fail_at = fixture.backend.calls + nth;
-            ferry_status status = ferry_pool_take(fixture.pool, 48 * MIB, NULL, &block);
+            ferry_status status = ferry_pool_allocate(fixture.pool, 48 * MIB, NULL, &block);
             remake_failed |= nth == 2 && status == FERRY_ERROR_DEVICE;
             assert_true(status == FERRY_OK || status == statuses[i]);
             assert_agrees(&fixture);
@@ -204,12 +204,12 @@ static ferry_context *
 open_scattered(const char *devices, ferry_pool **out)
 {
     ferry_context *context = NULL;
-    const ferry_context_options options = {.devices = devices, .emulated_memory_bytes = 64 * MIB, .growable_device_memory = true};
+    const ferry_context_options options = {.devices = devices, .tuning = "emulated.memory=64M", .growable_device_memory = true};
     ferry_block *blocks[7];
     assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
     assert_int_equal(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, out), FERRY_OK);
     for (size_t i = 0; i < 7; i++)
-        assert_int_equal(ferry_pool_take(*out, 8 * MIB, NULL, &blocks[i]), FERRY_OK);
+        assert_int_equal(ferry_pool_allocate(*out, 8 * MIB, NULL, &blocks[i]), FERRY_OK);
     for (size_t i = 0; i < 7; i++)
         give(blocks[i]);
     return context;
@@ -220,15 +220,17 @@ test_a_device_puts_its_memory_together(void **state)
 {
     (void)state;
     ferry_pool *pool;
-    ferry_pool_stats stats;
+    struct ferryi_pool_details stats;
     ferry_block *block = NULL;
     ferry_place_info info;
     ferry_context *context = open_scattered("emulated", &pool);
-    assert_int_equal(ferry_context_place_info(context, 1, &info), FERRY_OK);
+    assert_int_equal(ferry_context_get_place_info(context, 1, &info), FERRY_OK);
     assert_true(info.capabilities & FERRY_CAN_GROW);
-    assert_int_equal(ferry_pool_take(pool, 64 * MIB, NULL, &block), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(pool, 64 * MIB, NULL, &block), FERRY_OK);
     memset(ferry_block_pointer(block), 1, 64 * MIB);
-    assert_int_equal(ferry_pool_statistics(pool, &stats), FERRY_OK);
+    ferry_pool_stats public_stats;
+    assert_int_equal(ferry_pool_get_stats(pool, &public_stats), FERRY_OK);
+    ferryi_pool_get_details(pool, &stats);
     assert_int_equal(stats.saved_by_merge, 1);
     assert_int_equal(stats.reserved_bytes, 64 * MIB);
     give(block);
@@ -245,13 +247,13 @@ test_a_failing_device_loses_nothing(void **state)
         ferry_block *block = NULL;
         ferry_context *context = open_scattered("fault", &pool);
         fault_arm(nth);
-        ferry_status status = ferry_pool_take(pool, 64 * MIB, NULL, &block);
+        ferry_status status = ferry_pool_allocate(pool, 64 * MIB, NULL, &block);
         assert_int_equal(fault_tripped(), nth < 4);
         assert_int_equal(status, nth < 4 ? FERRY_ERROR_DEVICE : FERRY_OK);
         fault_disarm();
         assert_true(ferryi_pool_check(pool));
         if (!block)
-            assert_int_equal(ferry_pool_take(pool, 64 * MIB, NULL, &block), FERRY_OK);
+            assert_int_equal(ferry_pool_allocate(pool, 64 * MIB, NULL, &block), FERRY_OK);
         give(block);
         ferry_context_destroy(&context);
         assert_int_equal(fault_live(), 0);

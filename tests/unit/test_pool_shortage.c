@@ -12,7 +12,7 @@ test_idle_memory_of_other_sizes_is_given_back(void **state)
     give(take(&fixture, 8 * MIB));
     assert_int_equal(statistics(&fixture).shortages, 0);
     give(take(&fixture, 10 * MIB));
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.saved_by_trim, 1);
     assert_int_equal(stats.saved_by_reuse + stats.saved_by_wait + stats.saved_by_callback, 0);
@@ -27,8 +27,8 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
     struct fixture fixture;
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
-    assert_int_equal(ferry_pool_take(fixture.pool, 13 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 13 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.saved_by_reuse + stats.saved_by_trim + stats.saved_by_wait + stats.saved_by_callback, 0);
     fixture_close(&fixture);
@@ -66,7 +66,7 @@ test_the_program_makes_room_until_it_is_enough(void **state)
     ferry_block *block = take(&fixture, 9 * MIB);
     assert_int_equal(program.calls, 3);
     assert_int_equal(program.needed, 9 * MIB);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.saved_by_callback, 1);
     give(block);
@@ -86,13 +86,13 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     for (size_t i = 0; i < 4; i++)
         program.held[i] = take(&fixture, 4 * MIB);
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
-    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
     /* Nobody is asked any more, and what there is still works. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(program.calls, 2);
     give(take(&fixture, 4 * MIB));
     for (size_t i = 1; i < 4; i++)
@@ -121,10 +121,10 @@ test_a_block_that_came_back_too_late_is_explained(void **state)
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
     program.held[0] = take(&fixture, 12 * MIB);
-    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "largest free 0 bytes: "));
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, give_too_late, &program), FERRY_OK);
-    assert_int_equal(ferry_pool_take(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "largest free 12582912 bytes by now, which came back too late or is still used by queued work: "));
     fixture_close(&fixture);
 }
@@ -191,7 +191,7 @@ test_clean_holders_go_first(void **state)
     assert_int_equal(keeper.clean_count, 0);
     assert_int_equal(keeper.dirty_count, 2);
     assert_int_equal(keeper.dirty_calls, 0);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.saved_by_eviction, 1);
     assert_int_equal(stats.saved_by_write_back, 0);
     give(block);
@@ -208,7 +208,7 @@ test_dirty_holders_go_last(void **state)
     ferry_block *block = take(&fixture, 12 * MIB);
     assert_int_equal(keeper.clean_count, 0);
     assert_int_equal(keeper.dirty_count, 1);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
     assert_int_equal(stats.saved_by_eviction, 1);
     assert_int_equal(stats.saved_by_write_back, 1);
@@ -231,7 +231,7 @@ test_the_program_is_asked_after_the_holders(void **state)
     ferry_block *block = take(&fixture, 12 * MIB);
     assert_int_equal(program.calls, 1);
     assert_true(keeper.dirty_calls > 0);
-    ferry_pool_stats stats = statistics(&fixture);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.saved_by_callback, 1);
     assert_int_equal(stats.saved_by_eviction, 0);
     give(block);
@@ -268,14 +268,14 @@ test_the_message_has_the_backends_figures(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     fixture.backend.capacity = 8 * MIB;
     ferry_block *held = take(&fixture, 4 * MIB);
-    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "requested 6291456, free and total unknown, 4194304 taken, cached 0, largest free 0 bytes"));
     fixture.pool->config.backend.info = know;
-    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "requested 6291456, free 5242880, total 104857600, cached 0"));
     assert_non_null(strstr(ferry_last_error(), "no more")); /* the backend's reason */
     fixture.pool->config.backend.info = know_nothing;
-    assert_int_equal(ferry_pool_take(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "free and total unknown"));
     assert_null(strstr(ferry_last_error(), "must not"));
     give(held);
@@ -342,8 +342,8 @@ test_a_walk_sees_every_block_once(void **state)
     for (size_t i = 0; i < 100; i += 2)
         give(blocks[i]);
     assert_int_equal(ferry_block_label(blocks[1], "weights"), FERRY_OK);
-    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
-    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, see, &seen), FERRY_OK);
+    struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(seen.held, 50);
     assert_int_equal(seen.idle, 50);
     assert_int_equal(seen.held_bytes, stats.live_bytes);
@@ -351,7 +351,7 @@ test_a_walk_sees_every_block_once(void **state)
     assert_int_equal(seen.labelled, 1);
 
     seen = (struct seen){.stop_after = 7};
-    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, see, &seen), FERRY_OK);
     assert_int_equal(seen.held + seen.idle, 7);
     for (size_t i = 1; i < 100; i += 2)
         give(blocks[i]);
@@ -369,7 +369,7 @@ test_a_label_goes_with_its_holder(void **state)
     assert_int_equal(ferry_block_label(block, "weights"), FERRY_OK);
     give(block);
     assert_ptr_equal(take(&fixture, 3 * MIB), block);
-    assert_int_equal(ferry_pool_walk(fixture.pool, see, &seen), FERRY_OK);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, see, &seen), FERRY_OK);
     assert_int_equal(seen.labelled, 0);
     assert_int_equal(seen.held, 1);
     give(block);
@@ -412,8 +412,8 @@ test_arguments_are_checked(void **state)
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    assert_int_equal(ferry_pool_walk(NULL, see, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_walk(fixture.pool, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_for_each_block(NULL, see, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_block_label(NULL, "x"), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_on_shortage(NULL, make_room, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_trim_older(NULL, 1), FERRY_ERROR_INVALID_ARGUMENT);

@@ -64,7 +64,7 @@ crowd_round(struct crowd *crowd, uint64_t *seed)
     size_t bytes = sizeof(uintptr_t) << (next_random(seed) % (crowd->max_log2 - 3)); /* room for the marks */
     bytes += next_random(seed) % bytes;
     ferry_block *block = NULL;
-    if (ferry_pool_take(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK) {
+    if (ferry_pool_allocate(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK) {
         atomic_fetch_add(&crowd->failures, 1);
         return;
     }
@@ -106,7 +106,7 @@ crowd_test(size_t limit_bytes, unsigned max_log2)
     run_threads(crowd_run, crowd);
 
     assert_agrees(&crowd->fixture);
-    ferry_pool_stats stats = statistics(&crowd->fixture);
+    struct ferryi_pool_details stats = statistics(&crowd->fixture);
     assert_int_equal(crowd->spoiled, 0);
     assert_int_equal(stats.takes, stats.hits + stats.misses + crowd->failures);
     assert_int_equal(stats.takes - crowd->failures, stats.gives + stats.live_blocks);
@@ -148,7 +148,7 @@ herd_run(void *user)
     for (int i = 0; i < 200; i++) {
         ferry_block *block = NULL;
         pthread_barrier_wait(&crowd->start);
-        if (ferry_pool_take(crowd->fixture.pool, 200, NULL, &block) != FERRY_OK)
+        if (ferry_pool_allocate(crowd->fixture.pool, 200, NULL, &block) != FERRY_OK)
             atomic_fetch_add(&crowd->failures, 1);
         pthread_barrier_wait(&crowd->start);
         ferryi_pool_give(block, 0);
@@ -186,7 +186,7 @@ churn_run(void *user)
     for (int i = 0; i < 500; i++) {
         ferry_block *block = NULL;
         size_t bytes = next_random(&seed) % 3 == 0 ? 100 * KIB : 3 * MIB + next_random(&seed) % MIB;
-        if (ferry_pool_take(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK)
+        if (ferry_pool_allocate(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK)
             atomic_fetch_add(&crowd->failures, 1);
         ferryi_pool_give(block, 0);
         (void)ferry_pool_trim(crowd->fixture.pool, (next_random(&seed) % 3) * MIB);

@@ -109,6 +109,14 @@ stats(struct rig *r)
     return s;
 }
 
+static struct ferryi_staging_stats
+staging_stats(struct rig *r)
+{
+    struct ferryi_staging_stats s;
+    ferryi_engine_staging_stats(r->engine, &s);
+    return s;
+}
+
 static void
 round_trip(struct rig *r, char *device, const char *source, char *back, size_t bytes)
 {
@@ -146,10 +154,10 @@ test_100_mib_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
             rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = chunks[i], .chunk_count = 4, .threads = threads});
             char *device = device_memory(&r, bytes);
             round_trip(&r, device, source + 1, back + 1, bytes);
-            ferry_transfer_stats s = stats(&r);
+            struct ferryi_staging_stats s = staging_stats(&r);
             uint64_t each = (bytes + chunks[i] - 1) / chunks[i];
             assert_int_equal(s.staging_chunks, 2 * each);
-            assert_int_equal(s.staged.bytes, 2 * bytes);
+            assert_int_equal(stats(&r).staged.bytes, 2 * bytes);
             assert_int_equal(s.libc_bytes + s.prefetch_bytes + s.stream_bytes, 2 * bytes);
             if (threads == 1)
                 assert_int_equal(s.helper_chunks, 0);
@@ -215,7 +223,7 @@ test_progress_and_cancel_with_helpers(void **state)
     char *device = device_memory(&r, bytes);
     for (size_t stop = 0; stop < 60; stop += 7) {
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
-        ferry_transfer_options options = {.keep_going = keep_going, .user = &up};
+        ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
         /* A cancelled download leaves copies into the ring behind. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
@@ -277,7 +285,7 @@ static void
 watched_trips(void *opaque)
 {
     struct nest *n = opaque;
-    ferry_transfer_options options = {.keep_going = copy_inside, .user = n};
+    ferry_copy_options options = {.keep_going = copy_inside, .user = n};
     char *memory = malloc(n->bytes);
     for (int i = 0; i < 3 && n->ok && memory; i++) {
         struct ferryi_transfer_job job = {.options = &options, .total = 2 * n->bytes};
@@ -321,15 +329,15 @@ test_the_loop_that_was_asked_for(void **state)
     size_t bytes = 3 * MIB;
     char *source = allocate(bytes), *back = allocate(bytes);
     scribble(source, bytes);
-    for (ferry_staging_copy copy = FERRY_STAGING_COPY_LIBC; copy <= FERRY_STAGING_COPY_STREAM; copy++) {
+    for (enum ferryi_staging_loop copy = FERRYI_STAGING_LOOP_LIBC; copy <= FERRYI_STAGING_LOOP_STREAM; copy++) {
         struct rig r;
         rig_open(&r, (struct ferryi_engine_config){.copy = copy});
         char *device = device_memory(&r, bytes);
         round_trip(&r, device, source, back, bytes);
-        ferry_transfer_stats s = stats(&r);
-        assert_int_equal(s.libc_bytes, copy == FERRY_STAGING_COPY_LIBC ? 2 * bytes : 0);
-        assert_int_equal(s.prefetch_bytes, copy == FERRY_STAGING_COPY_PREFETCH ? 2 * bytes : 0);
-        assert_int_equal(s.stream_bytes, copy == FERRY_STAGING_COPY_STREAM ? 2 * bytes : 0);
+        struct ferryi_staging_stats s = staging_stats(&r);
+        assert_int_equal(s.libc_bytes, copy == FERRYI_STAGING_LOOP_LIBC ? 2 * bytes : 0);
+        assert_int_equal(s.prefetch_bytes, copy == FERRYI_STAGING_LOOP_PREFETCH ? 2 * bytes : 0);
+        assert_int_equal(s.stream_bytes, copy == FERRYI_STAGING_LOOP_STREAM ? 2 * bytes : 0);
         device_free(&r, device);
         rig_close(&r);
     }

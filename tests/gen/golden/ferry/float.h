@@ -6,12 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#include <ferry/batch.h>
 #include <ferry/buffer.h>
-#include <ferry/file.h>
+#include <ferry/copy.h>
+#include <ferry/kind.h>
 
-#if FERRY_GEN_ABI != 1
+#if FERRY_GEN_ABI != 2
 #error "ferry/float.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -23,17 +24,43 @@ FERRY_BEGIN_DECLS
  *
  * Offsets and counts are elements, never bytes; FERRY_REST as a count means up to the end. Outputs are written only on
  * FERRY_OK. "The usual statuses" are those that <ferry/buffer.h> lists; each function here is the typed form of the
- * ferry_buffer function of the same name, and any thread may call it.
+ * ferry_buffer function of the same name, which it calls, and any thread may call it. There is nothing to compile or to link
+ * but the library.
  */
+
+#ifndef FERRY_FLOAT_ELEMENT_H
+#define FERRY_FLOAT_ELEMENT_H
+
+FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes");
+FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
+FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
 /** A buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
 typedef struct ferry_float_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
 } ferry_float_buffer;
 
-/** The description of the element; lives as long as the code that holds it. */
-FERRY_API const ferry_element *
-ferry_float_element(void);
+/** The description of the element; lives as long as the code that asks for it. */
+FERRY_INLINE const ferry_element *
+ferry_float_element(void)
+{
+    static const ferry_element element = {
+        /* name      */ "float",
+        /* c_type    */ "float",
+        /* identity  */ UINT64_C(0x7226fb1ddcc03084),
+        /* bytes     */ 4,
+        /* align     */ 4,
+        /* kind      */ FERRY_KIND_FLOAT,
+        /* bits      */ 32,
+        /* fields    */ NULL,
+        /* count     */ 0,
+        /* CUDA      */ NULL,
+    };
+
+    return &element;
+}
+
+#endif
 
 /* -- creation and lifetime ------------------------------------------------------------------------- */
 
@@ -48,84 +75,132 @@ ferry_float_element(void);
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (bytes above size_t or the context's limit),
  *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no device has), FERRY_ERROR_INVALID_STATE
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_options *options, ferry_float_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_options *options, ferry_float_buffer *out)
+{
+    return ferry_buffer_create(context, ferry_float_element(), count, options, out != NULL ? &out->raw : NULL);
+}
 
 /** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as ferry_float_create() */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create_from(ferry_context *context, const float *source, size_t count,
-    const ferry_buffer_options *options, ferry_float_buffer *out);
+    const ferry_buffer_options *options, ferry_float_buffer *out)
+{
+    return ferry_buffer_create_from(context, ferry_float_element(), source, count, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Use host memory of the caller as the host copy. It starts HOST_ONLY and is never freed, moved, resized or registered;
  * it must stay valid until ferry_float_unwrap(), or ferry_float_destroy() of the last handle.
  * @return the usual statuses
  */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
-    ferry_float_buffer *out);
+    ferry_float_buffer *out)
+{
+    return ferry_buffer_wrap_host(context, ferry_float_element(), memory, count, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Use device memory of the caller, at the place of `ready_on`, as the copy there. It starts DEVICE_ONLY with what that
  * stream leaves in it. @param ready_on NULL: the default stream of a context with one device @return the usual statuses
  */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
-    const ferry_wrap_options *options, ferry_float_buffer *out);
+    const ferry_wrap_options *options, ferry_float_buffer *out)
+{
+    return ferry_buffer_wrap_device(context, ferry_float_element(), memory, count, ready_on, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Bring newer bytes back into the wrapped memory, make `stream` (NULL: this thread) wait for every use of it, end the
  * wrap and empty the handle. After a failure the wrap goes on.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for what wraps nothing, and while other handles or views live
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
+{
+    return ferry_buffer_unwrap(buffer != NULL ? &buffer->raw : NULL, stream);
+}
 
 /** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
+{
+    return ferry_buffer_view(base.raw, ferry_float_element(), offset, count, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * A view of any buffer's bytes as float, from byte `offset_bytes`; `count` is in float.
  * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_view_of(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
+{
+    return ferry_buffer_reinterpret(base, ferry_float_element(), offset_bytes, count, out != NULL ? &out->raw : NULL);
+}
 
 /** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out)
+{
+    return ferry_buffer_from_raw(raw, ferry_float_element(), out != NULL ? &out->raw : NULL);
+}
 
 /** One more owner: returns the same handle, to be given back with ferry_float_destroy() too. */
-FERRY_API ferry_float_buffer
-ferry_float_retain(ferry_float_buffer buffer);
+FERRY_INLINE ferry_float_buffer
+ferry_float_retain(ferry_float_buffer buffer)
+{
+    ferry_float_buffer handle;
+
+    handle.raw = ferry_buffer_retain(buffer.raw);
+    return handle;
+}
 
 /** Give one ownership back and empty the handle. Work in flight is safe. NULL and {0} are harmless. */
-FERRY_API void
-ferry_float_destroy(ferry_float_buffer *buffer);
+FERRY_INLINE void
+ferry_float_destroy(ferry_float_buffer *buffer)
+{
+    ferry_buffer_destroy(buffer != NULL ? &buffer->raw : NULL);
+}
 
 /** Elements; 0 for {0}. */
-FERRY_API size_t
-ferry_float_count(ferry_float_buffer buffer);
+FERRY_INLINE size_t
+ferry_float_count(ferry_float_buffer buffer)
+{
+    return ferry_buffer_count(buffer.raw);
+}
 
 /** Bytes; 0 for {0}. */
-FERRY_API size_t
-ferry_float_bytes(ferry_float_buffer buffer);
+FERRY_INLINE size_t
+ferry_float_bytes(ferry_float_buffer buffer)
+{
+    return ferry_buffer_bytes(buffer.raw);
+}
 
 /** Where the newest bytes of this handle's range are; a snapshot; UNINITIALIZED for {0}. */
-FERRY_API ferry_state
-ferry_float_state(ferry_float_buffer buffer);
+FERRY_INLINE ferry_state
+ferry_float_state(ferry_float_buffer buffer)
+{
+    return ferry_buffer_state(buffer.raw);
+}
 
 /** Everything there is to know about the buffer; a snapshot. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_info(ferry_float_buffer buffer, ferry_buffer_info *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
+{
+    return ferry_buffer_get_info(buffer.raw, out);
+}
 
 /**
  * Change the count. The prefix is kept wherever it is current; a new tail reads as zero.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_resize(ferry_float_buffer buffer, size_t count);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_resize(ferry_float_buffer buffer, size_t count)
+{
+    return ferry_buffer_resize(buffer.raw, count);
+}
 
 /* -- scopes: raw pointers, from open to ferry_scope_close() ---------------------------------------- */
 
@@ -133,30 +208,92 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count);
  * Read on the host. Copies what the host lacks, and waits for work that still writes it. `*out` is the first element.
  * @return the usual statuses; FERRY_ERROR_BUSY, at once, while a scope of a user writes the range
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_READ, 0,
+        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const float *, pointer);
+    return status;
+}
 
 /**
  * Read and write on the host; other places are stale from the close on.
  * @return as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only wrap
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_UPDATE, 0,
+        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /** Write every element on the host. Fetches nothing; what is left out is unspecified. @return as ferry_float_update_host() */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_OVERWRITE,
+        0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /** As the calls above for `count` elements from `offset`; `*out` is the address of element `offset`. */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    const float **out);
-FERRY_API FERRY_NODISCARD ferry_status
+    const float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_READ,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const float *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    float **out);
-FERRY_API FERRY_NODISCARD ferry_status
+    float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_UPDATE,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    float **out);
+    float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_OVERWRITE,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /**
  * Read on the device of `stream`, by work queued on `stream` before the close. Copies what that place lacks and orders
@@ -164,275 +301,341 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
  * @param stream NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and the driver is needed
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
+        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const float *, pointer);
+    return status;
+}
 
 /** Read and write on the device; other places are stale from the close on. @return as ferry_float_read_device() */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
+        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /** Write every element on the device. Fetches nothing; what is left out is unspecified. @return as ferry_float_read_device() */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
+        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /** As the calls above for `count` elements from `offset`; `*out` is the device address of element `offset`. */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, const float **out);
-FERRY_API FERRY_NODISCARD ferry_status
+    ferry_scope *scope, const float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
+        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const float *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, float **out);
-FERRY_API FERRY_NODISCARD ferry_status
+    ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
+        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, float **out);
+    ferry_scope *scope, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
+        FERRY_OVERWRITE, stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /**
  * Block until the whole handle could be opened with `access`, as far as scopes of users go.
  * @return FERRY_OK; FERRY_ERROR_BUSY when `timeout_ns` passed first (0: ask once); the usual statuses
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_wait_free(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
+{
+    return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
+}
 
 /* -- copies ---------------------------------------------------------------------------------------- */
 
-/**
- * Copy from the caller's memory to where the range is current (the host on a tie), fetching nothing. Returns when
- * `source` may be reused. After a failure each chunk holds its old or its new value. @return the usual statuses
+/*
+ * `options` may be NULL: then the call blocks and reports no progress. With options->event set it is asynchronous, see
+ * ferry_copy(). Rows, many ranges and files larger than memory: make regions and call ferry_copy().
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count);
-
-/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count);
-
-/** Copy between buffers of one context, or inside one as memmove() does. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count);
-
-/** Set each element of the range to `value`, on the side where it is current (the host on a tie). @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value);
 
 /**
- * As the calls above, asynchronously: ordered on `stream` (NULL: Ferry's own choice). Memory of the caller may be
- * touched again when the event is done, not before. @param out may be NULL; else the caller owns `*out`
+ * Copies `count` elements of the caller's memory to the place where the range is current, or to the place of
+ * options->stream. A blocking call returns when `source` may be reused. After a failure each chunk holds its old or its
+ * new value. @return the usual statuses
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from_async(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
-    ferry_stream *stream, ferry_event **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to_async(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
-    ferry_stream *stream, ferry_event **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_async(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset,
-    size_t count, ferry_stream *stream, ferry_event **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_fill_async(ferry_float_buffer buffer, size_t offset, size_t count, float value,
-    ferry_stream *stream, ferry_event **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy_from(buffer.raw, ferry_float_element(), offset, source, count, options);
+}
+
+/** Copies to the caller's memory from where the range is current. Creates no replica. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy_to(buffer.raw, ferry_float_element(), offset, target, count, options);
+}
+
+/** Copies between buffers of one context, or inside one as memmove() does. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count, options);
+}
+
+/** Sets each element of the range to `value`, where the range is current. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options)
+{
+    return ferry_buffer_fill(buffer.raw, ferry_float_element(), offset, count, &value, options);
+}
 
 /**
- * Two-dimensional copies: `height` rows of `width` elements; a pitch is the elements from one row's first to the next
- * one's. Exactly the rows are written and current afterwards, nothing between them.
- * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the width
+ * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as they lie in memory.
+ * @return the usual statuses; FERRY_ERROR_IO
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
-    size_t source_pitch, size_t width, size_t height);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to_2d(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
-    size_t target_pitch, size_t width, size_t height);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_2d(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
-    size_t source_offset, size_t source_pitch, size_t width, size_t height);
-
-/** As the calls above, asynchronously. */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
-    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to_2d_async(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
-    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_2d_async(ferry_float_buffer target, size_t target_offset, size_t target_pitch,
-    ferry_float_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
-    ferry_stream *stream, ferry_event **out);
-
-/**
- * Add copies to a batch, see <ferry/batch.h>: many copies submitted as one. The memory is read and written by the
- * submission, not by these calls. @return as ferry_batch_copy_from()
- */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_batch_copy_from(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, const float *source,
-    size_t count);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_batch_copy_to(ferry_batch *batch, ferry_float_buffer buffer, size_t offset, float *target,
-    size_t count);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_batch_copy(ferry_batch *batch, ferry_float_buffer target, size_t target_offset, ferry_float_buffer source,
-    size_t source_offset, size_t count);
-
-/** As the first four copies, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from_with(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
-    const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to_with(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
-    const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_with(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset,
-    size_t count, const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_fill_with(ferry_float_buffer buffer, size_t offset, size_t count, float value,
-    const ferry_transfer_options *options);
-
-/** Rows, likewise. */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_from_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, const float *source,
-    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_to_2d_with(ferry_float_buffer buffer, size_t offset, size_t pitch, float *target,
-    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_copy_2d_with(ferry_float_buffer target, size_t target_offset, size_t target_pitch, ferry_float_buffer source,
-    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-
-/**
- * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
- * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
- */
-FERRY_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
-    const ferry_file_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_load(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
+}
+
+/** Writes the range to a file, see ferry_buffer_store(). @return as ferry_float_load() */
+FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
-    const ferry_file_options *options);
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_store(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
+}
+
+/** A region of ferry_copy() that copies from the caller's memory. Checks nothing: ferry_copy() does. */
+FERRY_INLINE ferry_copy_region
+ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count)
+{
+    return ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
+}
+
+/** A region of ferry_copy() that copies to the caller's memory. */
+FERRY_INLINE ferry_copy_region
+ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count)
+{
+    return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
+}
+
+/** A region of ferry_copy() that copies between buffers. */
+FERRY_INLINE ferry_copy_region
+ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count)
+{
+    return ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count);
+}
 
 /* -- places: for code that keeps raw pointers ------------------------------------------------------ */
 
-/** Make the handle's range current at a place and wait until it is there. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_sync_to(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_sync_to_range(ferry_float_buffer buffer, size_t offset, size_t count, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_sync_to_host(ferry_float_buffer buffer);
+/* For a part of the handle use a view, or the ferry_buffer function of the same name. */
 
-/** As the calls above, with progress and cancel, see ferry_buffer_sync_to_with(). @return also FERRY_ERROR_CANCELLED */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_sync_to_with(ferry_float_buffer buffer, int place, const ferry_transfer_options *options);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_sync_to_range_with(ferry_float_buffer buffer, size_t offset, size_t count, int place,
-    const ferry_transfer_options *options);
+/**
+ * Makes the handle's range current at a place. Blocks until the bytes are there, or with options->event set returns at once.
+ * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_CANCELLED
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_options *options)
+{
+    return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, place, options);
+}
 
 /**
  * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).
  * @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or where bytes are newer elsewhere
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *written_on);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_mark_dirty_range(ferry_float_buffer buffer, size_t offset, size_t count, int place, ferry_stream *written_on);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_mark_host_dirty(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *written_on)
+{
+    return ferry_buffer_mark_dirty(buffer.raw, 0, FERRY_REST, place, written_on);
+}
 
 /** Forget the copy at a place; where it is the only current one its bytes move first. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_invalidate(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_invalidate_range(ferry_float_buffer buffer, size_t offset, size_t count, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_invalidate_host(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_invalidate(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_invalidate(buffer.raw, 0, FERRY_REST, place);
+}
 
 /** The content is not needed any more: it reads as zero, and nothing moves. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_discard(ferry_float_buffer buffer);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_discard_range(ferry_float_buffer buffer, size_t offset, size_t count);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_discard(ferry_float_buffer buffer)
+{
+    return ferry_buffer_discard(buffer.raw, 0, FERRY_REST);
+}
 
 /** Take the memory of the whole buffer at a place now. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_reserve(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_reserve_host(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_reserve(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_reserve(buffer.raw, place);
+}
 
 /**
  * Give the memory of the whole buffer at a place back, moving what is only there.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for pinned and wrapped copies
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_evict(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_evict_host(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_evict(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_evict(buffer.raw, place);
+}
 
 /** Block until no queued work uses the copy at a place any more. @return the usual statuses */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_wait_idle(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_wait_idle_host(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_wait_idle(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_wait_idle(buffer.raw, place);
+}
 
 /** True when every written byte of the handle's range is current at a place; a snapshot; false for {0}. */
-FERRY_API bool
-ferry_float_is_current(ferry_float_buffer buffer, int place);
-FERRY_API bool
-ferry_float_is_current_host(ferry_float_buffer buffer);
+FERRY_INLINE bool
+ferry_float_is_current(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_is_current(buffer.raw, place);
+}
 
 /**
  * Reserve the copy at a place and keep its address until unpin: it is not evicted, freed or resized. Counted. Brings
  * nothing up to date: ferry_float_sync_to() does. `*out` is the first element. @return the usual statuses
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_pin(ferry_float_buffer buffer, int place, float **out);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_pin_host(ferry_float_buffer buffer, float **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(float *, pointer);
+    return status;
+}
 
 /** End one pin. @return the usual statuses; FERRY_ERROR_INVALID_STATE when it is not pinned there */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_unpin(ferry_float_buffer buffer, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_unpin_host(ferry_float_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_release(ferry_float_buffer buffer, int place)
+{
+    return ferry_buffer_release(buffer.raw, place);
+}
 
 /** True when the host copy exists and is page-locked; not whether somebody pinned its address. */
-FERRY_API bool
-ferry_float_is_pinned(ferry_float_buffer buffer);
+FERRY_INLINE bool
+ferry_float_is_page_locked(ferry_float_buffer buffer)
+{
+    return ferry_buffer_is_page_locked(buffer.raw);
+}
 
 /**
- * Starts bringing the handle's range to a place, by work on `stream` (NULL: the place's default one). Scopes and launches wait for the
- * bytes; what the program queues on `stream` by itself does not. Without memory it brings nothing.
+ * Starts to bring the handle's range to a place, and returns. Scopes and launches that need the bytes wait for them; work that
+ * the program queues on `stream` itself does not. NULL is the default stream of the place. Without memory it brings nothing.
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
  */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_prefetch_range(ferry_float_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
+{
+    return ferry_buffer_prefetch(buffer.raw, 0, FERRY_REST, place, stream);
+}
 
-/** Advise the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place);
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_float_advise_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place);
+/** Advises the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
+{
+    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
+}
 
 /* -- arguments of kernels -------------------------------------------------------------------------- */
 
 /** The whole handle as an argument of a launch. Borrows; the call that takes it checks it. */
-FERRY_API ferry_argument
-ferry_float_argument(ferry_float_buffer buffer);
+FERRY_INLINE ferry_argument
+ferry_float_argument(ferry_float_buffer buffer)
+{
+    return ferry_buffer_argument(buffer.raw, ferry_float_element(), 0, FERRY_REST);
+}
 
 /** `count` elements from `offset` as an argument of a launch. */
-FERRY_API ferry_argument
-ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t count);
+FERRY_INLINE ferry_argument
+ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t count)
+{
+    return ferry_buffer_argument(buffer.raw, ferry_float_element(), offset, count);
+}
 
 /** One float by value as an argument; copied. */
-FERRY_API ferry_argument
-ferry_float_value(float value);
+FERRY_INLINE ferry_argument
+ferry_float_value(float value)
+{
+    return ferry_element_value(ferry_float_element(), &value);
+}
 
 /** In a host body: the array of argument `index`, or NULL when it is none of this type. `out_count` may be NULL. */
-FERRY_API float *
-ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count);
+FERRY_INLINE float *
+ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
+{
+    return FERRY_CAST(float *, ferry_call_array(call, ferry_float_element(), index, out_count));
+}
 
 /** In a host body: the value of argument `index`; zero when it is none of this type. */
-FERRY_API float
-ferry_float_call_value(const ferry_call *call, size_t index);
+FERRY_INLINE float
+ferry_float_call_value(const ferry_call *call, size_t index)
+{
+    const void *found = ferry_call_value(call, ferry_float_element(), index, NULL);
+    float value;
+
+    memset(FERRY_CAST(void *, &value), 0, sizeof(value));
+    if (found != NULL)
+        memcpy(FERRY_CAST(void *, &value), found, sizeof(value));
+    return value;
+}
 
 FERRY_END_DECLS
 

@@ -6,16 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#include <ferry/batch.h>
 #include <ferry/buffer.h>
-#include <ferry/file.h>
+#include <ferry/copy.h>
+#include <ferry/kind.h>
 #include <ferry/conversion.h>
 #include <ferry/float.h>
 #include <ferry/double.h>
 #include "mylib/structs.h"
+#include "mylib/convert.h"
 
-#if FERRY_GEN_ABI != 1
+#if FERRY_GEN_ABI != 2
 #error "mylib/vec3_buffer.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -27,17 +29,62 @@ FERRY_BEGIN_DECLS
  *
  * Offsets and counts are elements, never bytes; FERRY_REST as a count means up to the end. Outputs are written only on
  * FERRY_OK. "The usual statuses" are those that <ferry/buffer.h> lists; each function here is the typed form of the
- * ferry_buffer function of the same name, and any thread may call it.
+ * ferry_buffer function of the same name, which it calls, and any thread may call it. There is nothing to compile or to link
+ * but the library.
  */
+
+#ifndef MYLIB_VEC3_ELEMENT_H
+#define MYLIB_VEC3_ELEMENT_H
+
+FERRY_STATIC_ASSERT(sizeof(struct mylib_vec3) == 32, "vec3.json: struct mylib_vec3 does not have 32 bytes");
+FERRY_STATIC_ASSERT(FERRY_ALIGNOF(struct mylib_vec3) == 8, "vec3.json: struct mylib_vec3 is not aligned to 8");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, x) == 0, "vec3.json: x is not at offset 0");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->x) == 4, "vec3.json: x does not have 4 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, x, FERRY_KIND_FLOAT), "vec3.json: x is not of kind float");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, v) == 4, "vec3.json: v is not at offset 4");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->v) == 8, "vec3.json: v does not have 8 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, v, FERRY_KIND_FLOAT), "vec3.json: v is not of kind float");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.tag) == 16, "vec3.json: label.tag is not at offset 16");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.tag) == 1, "vec3.json: label.tag does not have 1 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.tag, FERRY_KIND_UINT), "vec3.json: label.tag is not of kind uint");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json: label.weight is not at offset 24");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
 /** A buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
 typedef struct mylib_vec3_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
 } mylib_vec3_buffer;
 
-/** The description of the element; lives as long as the code that holds it. */
-MYLIB_API const ferry_element *
-mylib_vec3_element(void);
+/** The description of the element; lives as long as the code that asks for it. */
+FERRY_INLINE const ferry_element *
+mylib_vec3_element(void)
+{
+    static const ferry_field fields[] = {
+        {"x", FERRY_KIND_FLOAT, 32, 0, 1},
+        {"v", FERRY_KIND_FLOAT, 32, 4, 2},
+        {"label.tag", FERRY_KIND_UINT, 8, 16, 1},
+        {"label.weight", FERRY_KIND_FLOAT, 64, 24, 1},
+    };
+    static const ferry_element element = {
+        /* name      */ "mylib_vec3",
+        /* c_type    */ "struct mylib_vec3",
+        /* identity  */ UINT64_C(0x67b33ea1fce471e8),
+        /* bytes     */ 32,
+        /* align     */ 8,
+        /* kind      */ FERRY_KIND_STRUCT,
+        /* bits      */ 0,
+        /* fields    */ fields,
+        /* count     */ sizeof(fields) / sizeof(fields[0]),
+        /* CUDA      */
+            "struct mylib_label { unsigned char tag; double weight; };\n"
+            "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
+    };
+
+    return &element;
+}
+
+#endif
 
 /* -- creation and lifetime ------------------------------------------------------------------------- */
 
@@ -52,84 +99,132 @@ mylib_vec3_element(void);
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (bytes above size_t or the context's limit),
  *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no device has), FERRY_ERROR_INVALID_STATE
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_options *options, mylib_vec3_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_options *options, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_create(context, mylib_vec3_element(), count, options, out != NULL ? &out->raw : NULL);
+}
 
 /** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as mylib_vec3_create() */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, size_t count,
-    const ferry_buffer_options *options, mylib_vec3_buffer *out);
+    const ferry_buffer_options *options, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_create_from(context, mylib_vec3_element(), source, count, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Use host memory of the caller as the host copy. It starts HOST_ONLY and is never freed, moved, resized or registered;
  * it must stay valid until mylib_vec3_unwrap(), or mylib_vec3_destroy() of the last handle.
  * @return the usual statuses
  */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
-    mylib_vec3_buffer *out);
+    mylib_vec3_buffer *out)
+{
+    return ferry_buffer_wrap_host(context, mylib_vec3_element(), memory, count, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Use device memory of the caller, at the place of `ready_on`, as the copy there. It starts DEVICE_ONLY with what that
  * stream leaves in it. @param ready_on NULL: the default stream of a context with one device @return the usual statuses
  */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
-    const ferry_wrap_options *options, mylib_vec3_buffer *out);
+    const ferry_wrap_options *options, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_wrap_device(context, mylib_vec3_element(), memory, count, ready_on, options, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * Bring newer bytes back into the wrapped memory, make `stream` (NULL: this thread) wait for every use of it, end the
  * wrap and empty the handle. After a failure the wrap goes on.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for what wraps nothing, and while other handles or views live
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
+{
+    return ferry_buffer_unwrap(buffer != NULL ? &buffer->raw : NULL, stream);
+}
 
 /** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_view(base.raw, mylib_vec3_element(), offset, count, out != NULL ? &out->raw : NULL);
+}
 
 /**
  * A view of any buffer's bytes as struct mylib_vec3, from byte `offset_bytes`; `count` is in struct mylib_vec3.
  * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_view_of(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_reinterpret(base, mylib_vec3_element(), offset_bytes, count, out != NULL ? &out->raw : NULL);
+}
 
 /** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_from_raw(raw, mylib_vec3_element(), out != NULL ? &out->raw : NULL);
+}
 
 /** One more owner: returns the same handle, to be given back with mylib_vec3_destroy() too. */
-MYLIB_API mylib_vec3_buffer
-mylib_vec3_retain(mylib_vec3_buffer buffer);
+FERRY_INLINE mylib_vec3_buffer
+mylib_vec3_retain(mylib_vec3_buffer buffer)
+{
+    mylib_vec3_buffer handle;
+
+    handle.raw = ferry_buffer_retain(buffer.raw);
+    return handle;
+}
 
 /** Give one ownership back and empty the handle. Work in flight is safe. NULL and {0} are harmless. */
-MYLIB_API void
-mylib_vec3_destroy(mylib_vec3_buffer *buffer);
+FERRY_INLINE void
+mylib_vec3_destroy(mylib_vec3_buffer *buffer)
+{
+    ferry_buffer_destroy(buffer != NULL ? &buffer->raw : NULL);
+}
 
 /** Elements; 0 for {0}. */
-MYLIB_API size_t
-mylib_vec3_count(mylib_vec3_buffer buffer);
+FERRY_INLINE size_t
+mylib_vec3_count(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_count(buffer.raw);
+}
 
 /** Bytes; 0 for {0}. */
-MYLIB_API size_t
-mylib_vec3_bytes(mylib_vec3_buffer buffer);
+FERRY_INLINE size_t
+mylib_vec3_bytes(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_bytes(buffer.raw);
+}
 
 /** Where the newest bytes of this handle's range are; a snapshot; UNINITIALIZED for {0}. */
-MYLIB_API ferry_state
-mylib_vec3_state(mylib_vec3_buffer buffer);
+FERRY_INLINE ferry_state
+mylib_vec3_state(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_state(buffer.raw);
+}
 
 /** Everything there is to know about the buffer; a snapshot. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_info(mylib_vec3_buffer buffer, ferry_buffer_info *out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
+{
+    return ferry_buffer_get_info(buffer.raw, out);
+}
 
 /**
  * Change the count. The prefix is kept wherever it is current; a new tail reads as zero.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
+{
+    return ferry_buffer_resize(buffer.raw, count);
+}
 
 /* -- scopes: raw pointers, from open to ferry_scope_close() ---------------------------------------- */
 
@@ -137,30 +232,92 @@ mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count);
  * Read on the host. Copies what the host lacks, and waits for work that still writes it. `*out` is the first element.
  * @return the usual statuses; FERRY_ERROR_BUSY, at once, while a scope of a user writes the range
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_READ, 0,
+        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /**
  * Read and write on the host; other places are stale from the close on.
  * @return as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only wrap
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_UPDATE, 0,
+        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** Write every element on the host. Fetches nothing; what is left out is unspecified. @return as mylib_vec3_update_host() */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_OVERWRITE,
+        0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** As the calls above for `count` elements from `offset`; `*out` is the address of element `offset`. */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    const struct mylib_vec3 **out);
-MYLIB_API FERRY_NODISCARD ferry_status
+    const struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_READ,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const struct mylib_vec3 *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    struct mylib_vec3 **out);
-MYLIB_API FERRY_NODISCARD ferry_status
+    struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
-    struct mylib_vec3 **out);
+    struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_OVERWRITE,
+        offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /**
  * Read on the device of `stream`, by work queued on `stream` before the close. Copies what that place lacks and orders
@@ -168,347 +325,488 @@ mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t 
  * @param stream NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and the driver is needed
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
+        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** Read and write on the device; other places are stale from the close on. @return as mylib_vec3_read_device() */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
+        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** Write every element on the device. Fetches nothing; what is left out is unspecified. @return as mylib_vec3_read_device() */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
+        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** As the calls above for `count` elements from `offset`; `*out` is the device address of element `offset`. */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, const struct mylib_vec3 **out);
-MYLIB_API FERRY_NODISCARD ferry_status
+    ferry_scope *scope, const struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
+        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(const struct mylib_vec3 *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, struct mylib_vec3 **out);
-MYLIB_API FERRY_NODISCARD ferry_status
+    ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
+        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
+
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
-    ferry_scope *scope, struct mylib_vec3 **out);
+    ferry_scope *scope, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
+        FERRY_OVERWRITE, stream, offset, count, scope, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /**
  * Block until the whole handle could be opened with `access`, as far as scopes of users go.
  * @return FERRY_OK; FERRY_ERROR_BUSY when `timeout_ns` passed first (0: ask once); the usual statuses
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_wait_free(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns)
+{
+    return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
+}
 
 /* -- copies ---------------------------------------------------------------------------------------- */
 
-/**
- * Copy from the caller's memory to where the range is current (the host on a tie), fetching nothing. Returns when
- * `source` may be reused. After a failure each chunk holds its old or its new value. @return the usual statuses
+/*
+ * `options` may be NULL: then the call blocks and reports no progress. With options->event set it is asynchronous, see
+ * ferry_copy(). Rows, many ranges and files larger than memory: make regions and call ferry_copy().
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count);
-
-/** Copy to the caller's memory from where the range is current; creates no copy and changes no state. Blocks. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count);
-
-/** Copy between buffers of one context, or inside one as memmove() does. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count);
-
-/** Set each element of the range to `value`, on the side where it is current (the host on a tie). @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value);
 
 /**
- * As the calls above, asynchronously: ordered on `stream` (NULL: Ferry's own choice). Memory of the caller may be
- * touched again when the event is done, not before. @param out may be NULL; else the caller owns `*out`
+ * Copies `count` elements of the caller's memory to the place where the range is current, or to the place of
+ * options->stream. A blocking call returns when `source` may be reused. After a failure each chunk holds its old or its
+ * new value. @return the usual statuses
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_async(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
-    ferry_stream *stream, ferry_event **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_async(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
-    ferry_stream *stream, ferry_event **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_async(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset,
-    size_t count, ferry_stream *stream, ferry_event **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_fill_async(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value,
-    ferry_stream *stream, ferry_event **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy_from(buffer.raw, mylib_vec3_element(), offset, source, count, options);
+}
+
+/** Copies to the caller's memory from where the range is current. Creates no replica. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy_to(buffer.raw, mylib_vec3_element(), offset, target, count, options);
+}
+
+/** Copies between buffers of one context, or inside one as memmove() does. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count,
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_copy(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count, options);
+}
+
+/** Sets each element of the range to `value`, where the range is current. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options)
+{
+    return ferry_buffer_fill(buffer.raw, mylib_vec3_element(), offset, count, &value, options);
+}
 
 /**
- * Two-dimensional copies: `height` rows of `width` elements; a pitch is the elements from one row's first to the next
- * one's. Exactly the rows are written and current afterwards, nothing between them.
- * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT for a pitch less than the width
+ * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as they lie in memory.
+ * @return the usual statuses; FERRY_ERROR_IO
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
-    size_t source_pitch, size_t width, size_t height);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_2d(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
-    size_t target_pitch, size_t width, size_t height);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_2d(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
-    size_t source_offset, size_t source_pitch, size_t width, size_t height);
-
-/** As the calls above, asynchronously. */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
-    size_t source_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_2d_async(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
-    size_t target_pitch, size_t width, size_t height, ferry_stream *stream, ferry_event **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_2d_async(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch,
-    mylib_vec3_buffer source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
-    ferry_stream *stream, ferry_event **out);
-
-/**
- * Add copies to a batch, see <ferry/batch.h>: many copies submitted as one. The memory is read and written by the
- * submission, not by these calls. @return as ferry_batch_copy_from()
- */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_batch_copy_from(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source,
-    size_t count);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_batch_copy_to(ferry_batch *batch, mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target,
-    size_t count);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_batch_copy(ferry_batch *batch, mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source,
-    size_t source_offset, size_t count);
-
-/** As the first four copies, with progress and cancel. @return also FERRY_ERROR_CANCELLED; the message says how many bytes arrived */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_with(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
-    const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_with(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
-    const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_with(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset,
-    size_t count, const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_fill_with(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value,
-    const ferry_transfer_options *options);
-
-/** Rows, likewise. */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, const struct mylib_vec3 *source,
-    size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_2d_with(mylib_vec3_buffer buffer, size_t offset, size_t pitch, struct mylib_vec3 *target,
-    size_t target_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_2d_with(mylib_vec3_buffer target, size_t target_offset, size_t target_pitch, mylib_vec3_buffer source,
-    size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_transfer_options *options);
-
-/**
- * Read `count` elements as raw bytes from the file's byte `file_offset`, or write them there: <ferry/file.h>.
- * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_IO with path and offset; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW
- */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
-    const ferry_file_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_load(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
+}
+
+/** Writes the range to a file, see ferry_buffer_store(). @return as mylib_vec3_load() */
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
-    const ferry_file_options *options);
+    const ferry_copy_options *options)
+{
+    return ferry_buffer_store(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
+}
+
+/** A region of ferry_copy() that copies from the caller's memory. Checks nothing: ferry_copy() does. */
+FERRY_INLINE ferry_copy_region
+mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count)
+{
+    return ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
+}
+
+/** A region of ferry_copy() that copies to the caller's memory. */
+FERRY_INLINE ferry_copy_region
+mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count)
+{
+    return ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
+}
+
+/** A region of ferry_copy() that copies between buffers. */
+FERRY_INLINE ferry_copy_region
+mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count)
+{
+    return ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count);
+}
 
 /* -- places: for code that keeps raw pointers ------------------------------------------------------ */
 
-/** Make the handle's range current at a place and wait until it is there. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_sync_to_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_sync_to_host(mylib_vec3_buffer buffer);
+/* For a part of the handle use a view, or the ferry_buffer function of the same name. */
 
-/** As the calls above, with progress and cancel, see ferry_buffer_sync_to_with(). @return also FERRY_ERROR_CANCELLED */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_sync_to_with(mylib_vec3_buffer buffer, int place, const ferry_transfer_options *options);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_sync_to_range_with(mylib_vec3_buffer buffer, size_t offset, size_t count, int place,
-    const ferry_transfer_options *options);
+/**
+ * Makes the handle's range current at a place. Blocks until the bytes are there, or with options->event set returns at once.
+ * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_CANCELLED
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options)
+{
+    return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, place, options);
+}
 
 /**
  * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).
  * @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or where bytes are newer elsewhere
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written_on);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_mark_dirty_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place, ferry_stream *written_on);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_mark_host_dirty(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written_on)
+{
+    return ferry_buffer_mark_dirty(buffer.raw, 0, FERRY_REST, place, written_on);
+}
 
 /** Forget the copy at a place; where it is the only current one its bytes move first. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_invalidate_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_invalidate_host(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_invalidate(buffer.raw, 0, FERRY_REST, place);
+}
 
 /** The content is not needed any more: it reads as zero, and nothing moves. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_discard(mylib_vec3_buffer buffer);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_discard_range(mylib_vec3_buffer buffer, size_t offset, size_t count);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_discard(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_discard(buffer.raw, 0, FERRY_REST);
+}
 
 /** Take the memory of the whole buffer at a place now. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_reserve(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_reserve_host(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_reserve(buffer.raw, place);
+}
 
 /**
  * Give the memory of the whole buffer at a place back, moving what is only there.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for pinned and wrapped copies
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_evict(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_evict_host(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_evict(buffer.raw, place);
+}
 
 /** Block until no queued work uses the copy at a place any more. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_wait_idle_host(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_wait_idle(buffer.raw, place);
+}
 
 /** True when every written byte of the handle's range is current at a place; a snapshot; false for {0}. */
-MYLIB_API bool
-mylib_vec3_is_current(mylib_vec3_buffer buffer, int place);
-MYLIB_API bool
-mylib_vec3_is_current_host(mylib_vec3_buffer buffer);
+FERRY_INLINE bool
+mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_is_current(buffer.raw, place);
+}
 
 /**
  * Reserve the copy at a place and keep its address until unpin: it is not evicted, freed or resized. Counted. Brings
  * nothing up to date: mylib_vec3_sync_to() does. `*out` is the first element. @return the usual statuses
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_pin(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_pin_host(mylib_vec3_buffer buffer, struct mylib_vec3 **out);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out);
+    if (status == FERRY_OK)
+        *out = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
+}
 
 /** End one pin. @return the usual statuses; FERRY_ERROR_INVALID_STATE when it is not pinned there */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_unpin(mylib_vec3_buffer buffer, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_unpin_host(mylib_vec3_buffer buffer);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_release(mylib_vec3_buffer buffer, int place)
+{
+    return ferry_buffer_release(buffer.raw, place);
+}
 
 /** True when the host copy exists and is page-locked; not whether somebody pinned its address. */
-MYLIB_API bool
-mylib_vec3_is_pinned(mylib_vec3_buffer buffer);
+FERRY_INLINE bool
+mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_is_page_locked(buffer.raw);
+}
 
 /**
- * Starts bringing the handle's range to a place, by work on `stream` (NULL: the place's default one). Scopes and launches wait for the
- * bytes; what the program queues on `stream` by itself does not. Without memory it brings nothing.
+ * Starts to bring the handle's range to a place, and returns. Scopes and launches that need the bytes wait for them; work that
+ * the program queues on `stream` itself does not. NULL is the default stream of the place. Without memory it brings nothing.
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
  */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_prefetch_range(mylib_vec3_buffer buffer, size_t offset, size_t count, int place, ferry_stream *stream);
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
+{
+    return ferry_buffer_prefetch(buffer.raw, 0, FERRY_REST, place, stream);
+}
 
-/** Advise the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_advise_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_advice advice, int place);
+/** Advises the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
+{
+    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
+}
 
 /* -- arguments of kernels -------------------------------------------------------------------------- */
 
 /** The whole handle as an argument of a launch. Borrows; the call that takes it checks it. */
-MYLIB_API ferry_argument
-mylib_vec3_argument(mylib_vec3_buffer buffer);
+FERRY_INLINE ferry_argument
+mylib_vec3_argument(mylib_vec3_buffer buffer)
+{
+    return ferry_buffer_argument(buffer.raw, mylib_vec3_element(), 0, FERRY_REST);
+}
 
 /** `count` elements from `offset` as an argument of a launch. */
-MYLIB_API ferry_argument
-mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count);
+FERRY_INLINE ferry_argument
+mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count)
+{
+    return ferry_buffer_argument(buffer.raw, mylib_vec3_element(), offset, count);
+}
 
 /** One struct mylib_vec3 by value as an argument; copied. */
-MYLIB_API ferry_argument
-mylib_vec3_value(struct mylib_vec3 value);
+FERRY_INLINE ferry_argument
+mylib_vec3_value(struct mylib_vec3 value)
+{
+    return ferry_element_value(mylib_vec3_element(), &value);
+}
 
 /** In a host body: the array of argument `index`, or NULL when it is none of this type. `out_count` may be NULL. */
-MYLIB_API struct mylib_vec3 *
-mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count);
+FERRY_INLINE struct mylib_vec3 *
+mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
+{
+    return FERRY_CAST(struct mylib_vec3 *, ferry_call_array(call, mylib_vec3_element(), index, out_count));
+}
 
 /** In a host body: the value of argument `index`; zero when it is none of this type. */
-MYLIB_API struct mylib_vec3
-mylib_vec3_call_value(const ferry_call *call, size_t index);
+FERRY_INLINE struct mylib_vec3
+mylib_vec3_call_value(const ferry_call *call, size_t index)
+{
+    const void *found = ferry_call_value(call, mylib_vec3_element(), index, NULL);
+    struct mylib_vec3 value;
+
+    memset(FERRY_CAST(void *, &value), 0, sizeof(value));
+    if (found != NULL)
+        memcpy(FERRY_CAST(void *, &value), found, sizeof(value));
+    return value;
+}
 
 /* -- from float, by mylib_vec3_from_float(), which takes every value: every policy is the same -- */
 
+/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+FERRY_INLINE ferry_status
+mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    if (target != NULL)
+        mylib_vec3_from_float(FERRY_CAST(struct mylib_vec3 *, target), FERRY_CAST(const float *, source), count);
+    return FERRY_OK;
+}
+
 /** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
-    ferry_convert_policy policy);
+    ferry_convert_policy policy)
+{
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
 
-/** As mylib_vec3_copy_from(), converting from float on the way. */
-MYLIB_API FERRY_NODISCARD ferry_status
+    return ferry_conversion_run(&conversion, target, source, count, policy);
+}
+
+/** As mylib_vec3_copy_from(), converting from float. The policy 0 means SATURATE. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
-    ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_float_with(mylib_vec3_buffer buffer, size_t offset, const float *source,
-    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
+    ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
 
-/** Convert from one buffer into another of the same context. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset,
-    ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_from_float_with(mylib_vec3_buffer target, size_t target_offset,
-    ferry_float_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
-    const ferry_transfer_options *options);
+    region.source.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
+
+/** Converts from one buffer into another of the same context. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
+    ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
 
 /* -- from double, by mylib_vec3_from_double(), which takes every value: every policy is the same -- */
 
+/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+FERRY_INLINE ferry_status
+mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    if (target != NULL)
+        mylib_vec3_from_double(FERRY_CAST(struct mylib_vec3 *, target), FERRY_CAST(const double *, source), count);
+    return FERRY_OK;
+}
+
 /** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
-    ferry_convert_policy policy);
+    ferry_convert_policy policy)
+{
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
 
-/** As mylib_vec3_copy_from(), converting from double on the way. */
-MYLIB_API FERRY_NODISCARD ferry_status
+    return ferry_conversion_run(&conversion, target, source, count, policy);
+}
+
+/** As mylib_vec3_copy_from(), converting from double. The policy 0 means SATURATE. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
-    ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_double_with(mylib_vec3_buffer buffer, size_t offset, const double *source,
-    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
+    ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
 
-/** Convert from one buffer into another of the same context. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset,
-    ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_from_double_with(mylib_vec3_buffer target, size_t target_offset,
-    ferry_double_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
-    const ferry_transfer_options *options);
+    region.source.element = ferry_double_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
+
+/** Converts from one buffer into another of the same context. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
+    ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_double_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
 
 /* -- to float, by mylib_vec3_to_float(), which takes every value: every policy is the same -- */
 
+/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+FERRY_INLINE ferry_status
+mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    if (target != NULL)
+        mylib_vec3_to_float(FERRY_CAST(float *, target), FERRY_CAST(const struct mylib_vec3 *, source), count);
+    return FERRY_OK;
+}
+
 /** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
-MYLIB_API FERRY_NODISCARD ferry_status
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
-    ferry_convert_policy policy);
+    ferry_convert_policy policy)
+{
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
 
-/** As mylib_vec3_copy_to(), converting to float on the way. */
-MYLIB_API FERRY_NODISCARD ferry_status
+    return ferry_conversion_run(&conversion, target, source, count, policy);
+}
+
+/** As mylib_vec3_copy_to(), converting to float. The policy 0 means SATURATE. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
-    ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_float_with(mylib_vec3_buffer buffer, size_t offset, float *target,
-    size_t count, ferry_convert_policy policy, const ferry_transfer_options *options);
+    ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
 
-/** Convert from one buffer into another of the same context. @return the usual statuses */
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset,
-    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy);
-MYLIB_API FERRY_NODISCARD ferry_status
-mylib_vec3_convert_to_float_with(ferry_float_buffer target, size_t target_offset,
-    mylib_vec3_buffer source, size_t source_offset, size_t count, ferry_convert_policy policy,
-    const ferry_transfer_options *options);
+    region.target.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
+
+/** Converts from one buffer into another of the same context. @return the usual statuses */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset, mylib_vec3_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+{
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
+    ferry_copy_region region = ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = mylib_vec3_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting(&region, policy, options);
+}
 
 FERRY_END_DECLS
 

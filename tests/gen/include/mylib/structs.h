@@ -4,8 +4,6 @@
 
 #include <stdint.h>
 
-#define MYLIB_API __attribute__((visibility("default")))
-
 struct mylib_label {
     uint8_t tag;
     double weight;

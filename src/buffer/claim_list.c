@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/claim_list.h"
+
+#include <stdlib.h>
+
+/* What the reads, or the writes, of one store cover together. `uses` are sorted by begin. */
+static size_t
+unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_span *out)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (uses[i].writes != writes)
+            continue;
+        if (made > 0 && uses[i].begin <= out[made - 1].end)
+            out[made - 1].end = ferryi_max_size(out[made - 1].end, uses[i].end);
+        else
+            out[made++] = (struct ferryi_span){uses[i].begin, uses[i].end, writes};
+    }
+    return made;
+}
+
+/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written. */
+static size_t
+lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes, size_t write_count, struct ferryi_span *out,
+         bool *out_both)
+{
+    size_t made = 0, w = 0;
+    for (size_t r = 0; r < read_count; r++) {
+        size_t at = reads[r].begin;
+        while (at < reads[r].end) {
+            for (; w < write_count && writes[w].end <= at; w++)
+                out[made++] = writes[w];
+            if (w < write_count && writes[w].begin < reads[r].end) {
+                *out_both = true;
+                if (writes[w].begin > at)
+                    out[made++] = (struct ferryi_span){at, writes[w].begin, false};
+                at = writes[w].end;
+            } else {
+                out[made++] = (struct ferryi_span){at, reads[r].end, false};
+                at = reads[r].end;
+            }
+        }
+    }
+    for (; w < write_count; w++)
+        out[made++] = writes[w];
+    return made;
+}
+
+/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work` too. Returns how many spans it has. */
+static size_t
+make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count, const char *reason, struct ferryi_span *spans,
+           struct ferryi_span *work)
+{
+    bool both = false;
+    size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
+    size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
+    struct ferryi_spans *comb = &list->combs[list->count];
+    *comb = (struct ferryi_spans){spans, made};
+    list->items[list->count++] = (struct ferryi_access){
+        .store = (ferryi_store *)(uintptr_t)uses->space, .begin = spans[0].begin, .end = spans[made - 1].end,
+        .access = writes == 0 ? FERRY_READ : both ? FERRY_UPDATE : FERRY_OVERWRITE,
+        .place = FERRYI_PLACE_NONE, .reason = reason, .pieces = comb};
+    return made;
+}
+
+static size_t
+same_space(const struct ferryi_use *uses, size_t count)
+{
+    size_t same = 1;
+    while (same < count && uses[same].space == uses->space)
+        same++;
+    return same;
+}
+
+ferry_status
+ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count, const char *reason)
+{
+    size_t stores = 0, made = 0;
+    *list = (struct ferryi_claim_list){0};
+    for (size_t i = 0; i < count; i += same_space(uses + i, count - i))
+        stores += uses[i].space != NULL;
+    list->items = calloc(stores + 1, sizeof(*list->items));
+    list->combs = calloc(stores + 1, sizeof(*list->combs));
+    list->spans = malloc((2 * count + 1) * sizeof(*list->spans));
+    struct ferryi_span *work = malloc((count + 1) * sizeof(*work));
+    if (!list->items || !list->combs || !list->spans || !work) {
+        free(work);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason, count);
+    }
+    for (size_t i = 0; i < count;) {
+        size_t same = same_space(uses + i, count - i);
+        if (uses[i].space)
+            made += make_claim(list, uses + i, same, reason, list->spans + made, work);
+        i += same;
+    }
+    free(work);
+    return FERRY_OK;
+}
+
+void
+ferryi_claim_list_free(struct ferryi_claim_list *list)
+{
+    free(list->items);
+    free(list->combs);
+    free(list->spans);
+    *list = (struct ferryi_claim_list){0};
+}
+
+size_t
+ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)list->items[middle].store < (uintptr_t)store)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->count && list->items[low].store == store ? low : list->count;
+}

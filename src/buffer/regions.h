@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_REGIONS_H
+#define FERRYI_REGIONS_H
+
+/*
+ * The regions of one ferry_copy(), from the inside. regions.c checks them and chooses the shortest path that does what they ask for:
+ *
+ *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
+ *   one conversion of one row            a converting call (convert.c), while it is synchronous and has no file
+ *   plain copies of memory and buffers   a plan (plan.c): levels, one submission for each
+ *   everything else                      a region list (region_list.c): steps in order, under claims that are taken at once
+ */
+
+#include <ferry/copy.h>
+
+#include "src/buffer/buffer.h"
+#include "src/buffer/copy.h"
+#include "src/buffer/plan.h"
+
+enum ferryi_region_kind {
+    FERRYI_REGION_NOTHING, /* no element, or onto itself */
+    FERRYI_REGION_PLAIN,   /* between memory and buffers */
+    FERRYI_REGION_FILL,
+    FERRYI_REGION_LOAD,
+    FERRYI_REGION_STORE,   /* perhaps of no element */
+    FERRYI_REGION_CONVERT  /* of whatever sides */
+};
+
+struct ferryi_region_side {
+    ferryi_store *store;            /* NULL: memory or a file */
+    const char *path;               /* NULL: none */
+    uint64_t file_offset;           /* of the first element */
+    uintptr_t begin;                /* of the first element: an offset in the store or an address */
+    size_t row_pitch, plane_pitch;  /* bytes */
+    const ferry_element *element;   /* interned */
+};
+
+/* One region that was checked. Rows that lie without gaps on both sides are one. */
+struct ferryi_region {
+    enum ferryi_region_kind kind;
+    struct ferryi_region_side target, source;
+    size_t count, rows, planes;
+    const void *value;              /* of a fill; of element source.element */
+    bool converts;
+    ferry_conversion conversion;    /* of interned elements */
+    size_t index;                   /* in the caller's array */
+};
+
+/* What holds for all regions of a call. */
+struct ferryi_region_setting {
+    ferry_context *context;
+    ferry_convert_policy policy;
+    int place;                      /* of the stream; -1: none */
+    bool async, file_direct, file_keep_rest;
+    bool many;                      /* messages name the region */
+    const ferry_copy_options *transfer; /* or NULL */
+};
+
+static inline size_t
+ferryi_region_rows(const struct ferryi_region *region)
+{
+    return region->rows * region->planes;
+}
+
+/* Bytes from the first row to row `row`, counted through all planes. */
+static inline size_t
+ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side, size_t row)
+{
+    return row / region->rows * side->plane_pitch + row % region->rows * side->row_pitch;
+}
+
+/* Of one row. */
+static inline size_t
+ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_region_side *side)
+{
+    return region->count * side->element->bytes;
+}
+
+/* From the first byte to behind the last. */
+static inline size_t
+ferryi_region_span(const struct ferryi_region *region, const struct ferryi_region_side *side)
+{
+    if (region->count == 0)
+        return 0;
+    return ferryi_region_row_at(region, side, ferryi_region_rows(region) - 1) + ferryi_region_row_bytes(region, side);
+}
+
+/* Bytes of the target, without gaps. */
+static inline size_t
+ferryi_region_bytes(const struct ferryi_region *region)
+{
+    return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
+}
+
+/* Do rows of the two sides share bytes of one buffer? */
+bool ferryi_region_overlaps(const struct ferryi_region *region);
+
+/* The one copy of region_list.c's plans: plain regions, row by row. The middles are the caller's until the plan is claimed. */
+struct ferryi_region_copies {
+    struct ferryi_plan_copy *items;
+    size_t count;
+    ferryi_store **middles;
+    size_t middle_count;
+};
+/* Free them after a failure too. */
+ferry_status ferryi_region_copies_make(struct ferryi_region_copies *copies, ferry_context *context, const struct ferryi_region *regions, size_t count);
+void ferryi_region_copies_free(struct ferryi_region_copies *copies);
+
+/* ferry_copy() of whatever regions, without the shortest path for one. */
+ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
+
+#endif

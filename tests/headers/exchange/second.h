@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_SECOND_H
+#define FERRY_TEST_SECOND_H
+
+#include <ferry/double_convert.h>
+#include <ferry/float.h>
+
+const ferry_element *second_number(void);
+/* Converts all numbers. */
+ferry_status second_double(ferry_float_buffer numbers, ferry_double_buffer out);
+
+#endif

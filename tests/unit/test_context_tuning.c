@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* The tuning string: keys, values, bounds, and what is said of those that are wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/context_tuning.h"
+#include "tests/support/status.h"
+
+static struct ferryi_context_tuning
+parsed(const char *text)
+{
+    struct ferryi_context_tuning tuning = {0};
+    OK(ferryi_context_tuning_parse(&tuning, text, "test", NULL));
+    return tuning;
+}
+
+static void
+test_every_key(void **state)
+{
+    (void)state;
+    struct ferryi_context_tuning t = parsed("staging.chunk=2M  staging.chunks=8 staging.threads=4 staging.copy=stream emulated.memory=256M "
+                                            "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no ");
+    assert_int_equal(t.staging_chunk_bytes, 2 << 20);
+    assert_int_equal(t.staging_chunk_count, 8);
+    assert_int_equal(t.staging_threads, 4);
+    assert_int_equal(t.staging_loop, FERRYI_STAGING_LOOP_STREAM);
+    assert_int_equal(t.emulated_memory_bytes, 256 << 20);
+    assert_int_equal(t.emulated_latency_ns, 10000);
+    assert_int_equal(t.emulated_bytes_per_second, UINT64_C(7) << 29);
+    assert_int_equal(t.emulated_without_peers, 1);
+}
+
+static void
+test_values_and_bounds(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed("staging.chunk=1 staging.chunk=8192").staging_chunk_bytes, 8192); /* the last one counts */
+    assert_int_equal(parsed("staging.chunk=1").staging_chunk_bytes, 4096);
+    assert_int_equal(parsed("staging.chunks=1").staging_chunk_count, 2);
+    assert_int_equal(parsed("staging.threads=99").staging_threads, 16);
+    assert_int_equal(parsed("staging.chunk=0").staging_chunk_bytes, 0);
+    assert_int_equal(parsed("emulated.latency=2ms").emulated_latency_ns, 2000000);
+    assert_int_equal(parsed("emulated.latency=1.25s").emulated_latency_ns, 1250000000);
+    assert_int_equal(parsed("emulated.latency=7ns").emulated_latency_ns, 7);
+    assert_int_equal(parsed("emulated.memory=3K").emulated_memory_bytes, 3072);
+    assert_int_equal(parsed("staging.copy=auto").staging_loop, FERRYI_STAGING_LOOP_AUTO);
+    assert_int_equal(parsed("emulated.peers=yes").emulated_without_peers, 0);
+    static const struct ferryi_context_tuning none;
+    struct ferryi_context_tuning empty = parsed(""), spaces = parsed("   "), null = parsed(NULL);
+    assert_memory_equal(&empty, &none, sizeof(none));
+    assert_memory_equal(&spaces, &none, sizeof(none));
+    assert_memory_equal(&null, &none, sizeof(none));
+}
+
+static const struct {
+    const char *text, *says;
+} wrong[] = {
+    {"staging.chnk=2M", "the key \"staging.chnk\" at character 1 is unknown"},
+    {"staging.chunks=4 staging.chun=1", "the key \"staging.chun\" at character 18 is unknown"},
+    {"staging.chunk", "\"staging.chunk\" at character 1 is no key=value"},
+    {"=4", "the key \"\" at character 1 is unknown"},
+    {"staging.chunk=", "staging.chunk takes a size"},
+    {"staging.chunk=-1", "staging.chunk takes a size"},
+    {"staging.chunk=2T", "staging.chunk takes a size"},
+    {"staging.chunk=2MB", "staging.chunk takes a size"},
+    {"staging.chunk=1.5", "staging.chunk takes a size"},
+    {"staging.chunk=.5M", "staging.chunk takes a size"},
+    {"staging.chunk=99999999999999999999", "staging.chunk takes a size"},
+    {"staging.chunk=18446744073709551615G", "staging.chunk takes a size"},
+    {"staging.chunks=2K", "staging.chunks takes a number"},
+    {"emulated.latency=10", "emulated.latency takes a time"},
+    {"emulated.peers=maybe", "emulated.peers takes yes or no"},
+    {"staging.copy=fast", "staging.copy takes auto, libc, prefetch or stream"},
+};
+
+static void
+test_wrong_options_fail(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ferry_context *context = NULL;
+        const ferry_context_options options = {.devices = "host", .tuning = wrong[i].text};
+        assert_int_equal(ferry_context_create(&options, &context), FERRY_ERROR_INVALID_ARGUMENT);
+        assert_null(context);
+        assert_says("ferry_context_options.tuning");
+        assert_says(wrong[i].says);
+    }
+}
+
+struct heard {
+    unsigned warnings;
+    const char *says;
+};
+
+static void
+hear(ferry_log_level level, const char *message, void *user)
+{
+    struct heard *heard = user;
+    if (level == FERRY_LOG_WARNING && strstr(message, "FERRY_TUNING") && strstr(message, heard->says) && strstr(message, "ignored"))
+        heard->warnings++;
+}
+
+static void
+test_wrong_environment_is_logged(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct heard heard = {.says = wrong[i].says};
+        ferry_context *context = NULL;
+        const ferry_context_options options = {.devices = "host", .log = hear, .log_user = &heard};
+        setenv("FERRY_TUNING", wrong[i].text, 1);
+        OK(ferry_context_create(&options, &context));
+        assert_int_equal(heard.warnings, 1);
+        ferry_context_destroy(&context);
+    }
+    unsetenv("FERRY_TUNING");
+}
+
+static void
+test_the_option_goes_before_the_environment_key_by_key(void **state)
+{
+    (void)state;
+    struct ferryi_context_tuning tuning;
+    const struct ferryi_log silent = {0};
+    setenv("FERRY_TUNING", "staging.chunks=6 wrong=1 staging.threads=3 emulated.memory=8M", 1);
+    OK(ferryi_context_tuning_read(&tuning, "staging.threads=2 emulated.memory=0", &silent));
+    unsetenv("FERRY_TUNING");
+    assert_int_equal(tuning.staging_chunk_count, 6);
+    assert_int_equal(tuning.staging_threads, 2);
+    assert_int_equal(tuning.emulated_memory_bytes, 0); /* the default again */
+}
+
+static void
+test_a_context_uses_it(void **state)
+{
+    (void)state;
+    ferry_context *context;
+    ferry_memory_info info;
+    ferry_place_info place;
+    const ferry_context_options options = {.devices = "emulated:2", .tuning = "emulated.memory=16M emulated.peers=no"};
+    OK(ferry_context_create(&options, &context));
+    OK(ferry_context_get_memory_info(context, 1, &info));
+    assert_int_equal(info.total, 16 << 20);
+    OK(ferry_context_get_place_info(context, 1, &place));
+    assert_int_equal(place.capabilities & FERRY_CAN_PEER, 0);
+    ferry_context_destroy(&context);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_key),
+        cmocka_unit_test(test_values_and_bounds),
+        cmocka_unit_test(test_wrong_options_fail),
+        cmocka_unit_test(test_wrong_environment_is_logged),
+        cmocka_unit_test(test_the_option_goes_before_the_environment_key_by_key),
+        cmocka_unit_test(test_a_context_uses_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
