@@ -336,34 +336,8 @@ ferry_status
 ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
                   struct ferryi_range *out)
 {
-    if (!element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
-    return ferryi_copy_check_any(buffer, element, offset, count, memory, what, out);
-}
-
-ferry_status
-ferryi_copy_check_any(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
-                      struct ferryi_range *out)
-{
     ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL", what, count);
     return status == FERRY_OK ? ferryi_guard_check_memory(buffer->store, memory, what) : status;
 }
-
-ferry_status
-ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
-                       const ferry_element *element, const ferry_element *source_element, const char *what, struct ferryi_range *to,
-                       struct ferryi_range *from)
-{
-    ferry_status status = ferryi_copy_check(source, source_element, source_offset, count, "", what, from);
-    if (status != FERRY_OK)
-        return status;
-    if (count == FERRY_REST)
-        count = (from->end - from->begin) / source->element_bytes;
-    status = ferryi_copy_check(target, element, target_offset, count, "", what, to);
-    if (status == FERRY_OK && target->store->context != source->store->context)
-        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the buffers belong to different contexts", what);
-    return status;
-}
-

@@ -77,13 +77,8 @@ int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferr
 ferry_status ferryi_copy_lane(ferryi_store *store, int place, ferryi_lane **out);
 int ferryi_lowest_place(ferryi_places places);
 
-/* The same as the next, where a NULL element means any. */
-ferry_status ferryi_copy_check_any(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory,
-                                   const char *what, struct ferryi_range *out);
+/* A NULL element means the buffer's own. */
 ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory,
                                const char *what, struct ferryi_range *out);
-ferry_status ferryi_copy_check_pair(ferry_buffer *target, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
-                                    const ferry_element *element, const ferry_element *source_element, const char *what,
-                                    struct ferryi_range *to, struct ferryi_range *from);
 
 #endif

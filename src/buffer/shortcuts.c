@@ -39,7 +39,7 @@ ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = ferryi_copy_check_any(buffer, element, offset, count, source, "copy from memory", &range);
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
     if (status == FERRY_OK)
         status = place_of(buffer, options, "copy from memory", &place);
     if (status != FERRY_OK)
@@ -57,7 +57,7 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = ferryi_copy_check_any(buffer, element, offset, count, target, "copy to memory", &range);
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
     if (status == FERRY_OK)
         status = place_of(buffer, options, "copy to memory", &place);
     if (status != FERRY_OK)
@@ -73,12 +73,12 @@ static ferry_status
 check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
            struct ferryi_range *to, struct ferryi_range *from)
 {
-    ferry_status status = ferryi_copy_check_any(source, element, source_offset, count, "", "copy a buffer", from);
+    ferry_status status = ferryi_copy_check(source, element, source_offset, count, "", "copy a buffer", from);
     if (status != FERRY_OK)
         return status;
     if (count == FERRY_REST)
         count = (from->end - from->begin) / source->element_bytes;
-    status = ferryi_copy_check_any(target, source->element, target_offset, count, "", "copy a buffer", to);
+    status = ferryi_copy_check(target, source->element, target_offset, count, "", "copy a buffer", to);
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "copy a buffer: the buffers belong to different contexts");
     return status;
@@ -111,7 +111,7 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         struct ferryi_range range;
         struct ferryi_copy_call call = {0};
         int place;
-        status = ferryi_copy_check_any(buffer, element, offset, count, value, "fill", &range);
+        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
         if (status == FERRY_OK)
             status = place_of(buffer, options, "fill", &place);
         if (status != FERRY_OK)
