@@ -117,7 +117,7 @@ parse_pair(struct ferryi_context_tuning *tuning, const char *pair, size_t length
     if (!key)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the key \"%.*s\" at character %zu is unknown", source,
                            name_length < SHOWN ? (int)name_length : SHOWN, pair, position);
-    uint64_t value;
+    uint64_t value = 0;
     if (!parse_value(key, equals + 1, length - name_length - 1, &value))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: \"%.*s\" at character %zu: %s takes %s", source, shown, pair, position, key->name,
                            key->expected);

@@ -61,6 +61,9 @@
 #define FERRY_CAST(type, value) ((type)(value))
 #endif
 
+/** For generated code: the address of a handle's only member, and NULL for NULL, without a branch. */
+#define FERRY_RAW(handle) FERRY_CAST(ferry_buffer **, FERRY_CAST(void *, handle))
+
 /** For generated code: a compile-time check and the alignment of a type, in C99, C11 and C++. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_STATIC_ASSERT(condition, message) static_assert(condition, message)

@@ -14,6 +14,7 @@
 struct conversion_work {
     struct ferryi_region_list *list;
     struct ferryi_region region; /* whose source may have been fetched */
+    size_t row_count;            /* elements of a row */
     struct ferryi_convert_call convert;
     struct ferryi_file file;
     void *chunk; /* elements of the file on their way */
@@ -88,9 +89,9 @@ check_values(const struct conversion_work *work)
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         const void *source = address(&region->source, ferryi_region_row_at(region, &region->source, row));
-        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, region->count, FERRY_CONVERT_CHECK);
-        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < region->count)
-            status = ferry_conversion_failed(work->convert.conversion, row * region->count + ferry_error_index());
+        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->row_count, FERRY_CONVERT_CHECK);
+        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < work->row_count)
+            status = ferry_conversion_failed(work->convert.conversion, row * work->row_count + ferry_error_index());
     }
     return status;
 }
@@ -202,7 +203,7 @@ convert_file(struct conversion_work *work)
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
     size_t element_bytes = (region->target.path ? &region->target : &region->source)->element->bytes;
-    work->chunk_count = ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), region->count);
+    work->chunk_count = ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->row_count);
     work->chunk = malloc(work->chunk_count * element_bytes);
     if (!work->chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements", work->chunk_count);
@@ -217,7 +218,8 @@ convert_file(struct conversion_work *work)
 ferry_status
 ferryi_region_convert(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
-    struct conversion_work work = {.list = list, .region = *region, .convert = {&region->conversion, list->setting.policy}};
+    struct conversion_work work = {
+        .list = list, .region = *region, .row_count = region->count, .convert = {&region->conversion, list->setting.policy}};
     const bool checks = list->setting.policy == FERRY_CONVERT_CHECK;
     void *fetched = NULL;
     ferry_status status = must_fetch(region, list->setting.policy) ? fetch(&work, &fetched) : FERRY_OK;

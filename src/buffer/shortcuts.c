@@ -23,11 +23,8 @@ do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
 static ferry_status
 run(struct ferryi_copy_call *call, size_t bytes, const ferry_copy_options *options)
 {
-    if (!options)
-        return ferryi_copy_run(call);
-    const ferry_copy_options transfer = {.chunk_bytes = options->chunk_bytes, .keep_going = options->keep_going, .user = options->user};
-    call->options = &transfer;
-    if (options->event)
+    call->options = options;
+    if (options && options->event)
         return ferryi_async_copy(call->main.store->context, call, bytes, options->event);
     return ferryi_copy_run(call);
 }

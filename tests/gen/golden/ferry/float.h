@@ -78,7 +78,7 @@ ferry_float_element(void)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_options *options, ferry_float_buffer *out)
 {
-    return ferry_buffer_create(context, ferry_float_element(), count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_create(context, ferry_float_element(), count, options, FERRY_RAW(out));
 }
 
 /** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as ferry_float_create() */
@@ -86,7 +86,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create_from(ferry_context *context, const float *source, size_t count,
     const ferry_buffer_options *options, ferry_float_buffer *out)
 {
-    return ferry_buffer_create_from(context, ferry_float_element(), source, count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_create_from(context, ferry_float_element(), source, count, options, FERRY_RAW(out));
 }
 
 /**
@@ -98,7 +98,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
     ferry_float_buffer *out)
 {
-    return ferry_buffer_wrap_host(context, ferry_float_element(), memory, count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_wrap_host(context, ferry_float_element(), memory, count, options, FERRY_RAW(out));
 }
 
 /**
@@ -109,7 +109,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
     const ferry_wrap_options *options, ferry_float_buffer *out)
 {
-    return ferry_buffer_wrap_device(context, ferry_float_element(), memory, count, ready_on, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_wrap_device(context, ferry_float_element(), memory, count, ready_on, options, FERRY_RAW(out));
 }
 
 /**
@@ -120,14 +120,14 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
 {
-    return ferry_buffer_unwrap(buffer != NULL ? &buffer->raw : NULL, stream);
+    return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
 }
 
 /** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
 {
-    return ferry_buffer_view(base.raw, ferry_float_element(), offset, count, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_view(base.raw, ferry_float_element(), offset, count, FERRY_RAW(out));
 }
 
 /**
@@ -137,14 +137,14 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
 {
-    return ferry_buffer_reinterpret(base, ferry_float_element(), offset_bytes, count, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_reinterpret(base, ferry_float_element(), offset_bytes, count, FERRY_RAW(out));
 }
 
 /** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out)
 {
-    return ferry_buffer_from_raw(raw, ferry_float_element(), out != NULL ? &out->raw : NULL);
+    return ferry_buffer_from_raw(raw, ferry_float_element(), FERRY_RAW(out));
 }
 
 /** One more owner: returns the same handle, to be given back with ferry_float_destroy() too. */
@@ -161,7 +161,7 @@ ferry_float_retain(ferry_float_buffer buffer)
 FERRY_INLINE void
 ferry_float_destroy(ferry_float_buffer *buffer)
 {
-    ferry_buffer_destroy(buffer != NULL ? &buffer->raw : NULL);
+    ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
 /** Elements; 0 for {0}. */

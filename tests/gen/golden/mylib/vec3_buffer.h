@@ -102,7 +102,7 @@ mylib_vec3_element(void)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_options *options, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_create(context, mylib_vec3_element(), count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_create(context, mylib_vec3_element(), count, options, FERRY_RAW(out));
 }
 
 /** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as mylib_vec3_create() */
@@ -110,7 +110,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, size_t count,
     const ferry_buffer_options *options, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_create_from(context, mylib_vec3_element(), source, count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_create_from(context, mylib_vec3_element(), source, count, options, FERRY_RAW(out));
 }
 
 /**
@@ -122,7 +122,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
     mylib_vec3_buffer *out)
 {
-    return ferry_buffer_wrap_host(context, mylib_vec3_element(), memory, count, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_wrap_host(context, mylib_vec3_element(), memory, count, options, FERRY_RAW(out));
 }
 
 /**
@@ -133,7 +133,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
     const ferry_wrap_options *options, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_wrap_device(context, mylib_vec3_element(), memory, count, ready_on, options, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_wrap_device(context, mylib_vec3_element(), memory, count, ready_on, options, FERRY_RAW(out));
 }
 
 /**
@@ -144,14 +144,14 @@ mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
 {
-    return ferry_buffer_unwrap(buffer != NULL ? &buffer->raw : NULL, stream);
+    return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
 }
 
 /** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_view(base.raw, mylib_vec3_element(), offset, count, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_view(base.raw, mylib_vec3_element(), offset, count, FERRY_RAW(out));
 }
 
 /**
@@ -161,14 +161,14 @@ mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_reinterpret(base, mylib_vec3_element(), offset_bytes, count, out != NULL ? &out->raw : NULL);
+    return ferry_buffer_reinterpret(base, mylib_vec3_element(), offset_bytes, count, FERRY_RAW(out));
 }
 
 /** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_from_raw(raw, mylib_vec3_element(), out != NULL ? &out->raw : NULL);
+    return ferry_buffer_from_raw(raw, mylib_vec3_element(), FERRY_RAW(out));
 }
 
 /** One more owner: returns the same handle, to be given back with mylib_vec3_destroy() too. */
@@ -185,7 +185,7 @@ mylib_vec3_retain(mylib_vec3_buffer buffer)
 FERRY_INLINE void
 mylib_vec3_destroy(mylib_vec3_buffer *buffer)
 {
-    ferry_buffer_destroy(buffer != NULL ? &buffer->raw : NULL);
+    ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
 /** Elements; 0 for {0}. */
