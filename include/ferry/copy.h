@@ -17,123 +17,167 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * One call for every copy: between buffers, host memory and files, of one region or many, of elements, rows or planes, with or
- * without a conversion, synchronous or asynchronous.
+ * The copies of Ferry. One call makes them all: between buffers, host memory and files, of one
+ * region or many, in one to three dimensions. It converts on request, and blocks or runs
+ * asynchronously.
  */
 
 /**
- * One side of a region. Exactly one of `buffer`, `memory` and `path` is set; a source that `value` replaces has none of them.
+ * One side of a region. Exactly one of `buffer`, `memory` and `path` is set; all three are NULL in
+ * a source that `value` replaces.
  *
- * Offsets and pitches are elements of this side. Element (x, y, z) of the region is element
- * `offset + z * plane_pitch + y * row_pitch + x` of the buffer, the memory, or the file behind `file_offset`.
+ * Offsets and pitches are in elements of this side. Element (x, y, z) of the region is element
+ * `offset + z * plane_pitch + y * row_pitch + x` of the buffer, of the memory, or of the file from
+ * byte `file_offset`.
  */
 typedef struct ferry_copy_side {
     ferry_buffer *buffer;
-    void *memory;                 /**< host memory of the caller; only read where it is a source */
-    const char *path;             /**< a file; opened when the region's turn comes */
+    void *memory;                 /**< host memory of the caller; only read in a source */
+    const char *path;             /**< a file; opened when the copy of the region starts */
     uint64_t file_offset;         /**< bytes of the file before its element 0 */
-    const ferry_element *element; /**< NULL: that of the buffer; for memory and files that of the conversion, else of the other side */
+    const ferry_element *element; /**< NULL: the buffer's element. For memory and files NULL
+                                       means the conversion's element, else that of the other
+                                       side */
     size_t offset;
-    size_t row_pitch;             /**< from one row to the next; 0: `count` */
-    size_t plane_pitch;           /**< from one plane to the next; 0: `rows` times the row pitch */
+    size_t row_pitch;             /**< distance of two rows; 0: `count` */
+    size_t plane_pitch;           /**< distance of two planes; 0: `rows` times the row pitch */
     uint64_t reserved[2];
 } ferry_copy_side;
 
 /** One copy: `planes` planes of `rows` rows of `count` elements. */
 typedef struct ferry_copy_region {
     ferry_copy_side target, source;
-    const void *value; /**< every element of the target buffer becomes this one; its element is source.element, NULL: the target's */
-    size_t count;      /**< FERRY_REST: up to the end of the source buffer, or else of the target buffer; only of one row */
-    size_t rows;       /**< 0: 1 */
-    size_t planes;     /**< 0: 1 */
-    const ferry_conversion *conversion; /**< a user's function, from the source's element to the target's; NULL: the library's */
+    const void *value; /**< fills the target buffer with this value. Its element is
+                            source.element; NULL: the target's */
+    size_t count;      /**< elements of a row. FERRY_REST: up to the end of the source buffer, or
+                            else of the target buffer; only for one row */
+    size_t rows;       /**< 0 means 1 */
+    size_t planes;     /**< 0 means 1 */
+    const ferry_conversion *conversion; /**< the user's function from the source's element to the
+                                             target's; NULL: the library's */
     uint64_t reserved[4];
 } ferry_copy_region;
 
-/** How to copy. NULL, or zero in any field, means the default. */
+/** Options of a copy. NULL, or zero in any field, means the default. */
 typedef struct ferry_copy_options {
-    ferry_stream *stream;   /**< buffers are written at this stream's place; default: where the range is current, the host on a tie */
-    ferry_event **event;    /**< asynchronous when set: the caller owns `*event` on success */
-    int convert;            /**< 0: unlike elements are FERRY_ERROR_WRONG_TYPE, unless the region has a conversion; else a policy */
-    size_t chunk_bytes;     /**< how much is copied between two calls of keep_going; default: a chunk of the staging ring */
-    bool file_direct;       /**< files go around the page cache (O_DIRECT) where file system and alignment allow */
-    bool file_keep_rest;    /**< a file that is a target keeps what it has behind the region; default: it ends with the region */
-    bool (*keep_going)(size_t done, size_t total, void *user); /**< false cancels; bytes are those of the targets of all regions */
-    void *user;             /**< of keep_going */
+    ferry_stream *stream;   /**< buffers are written at this stream's place; default: where the
+                                 range is current, the host on a tie */
+    ferry_event **event;    /**< the call is asynchronous when set, and the caller owns `*event`
+                                 on success */
+    int convert;            /**< a ferry_convert_policy for regions whose elements differ. 0:
+                                 such a region fails with FERRY_ERROR_WRONG_TYPE unless it has a
+                                 conversion */
+    size_t chunk_bytes;     /**< bytes between two calls of keep_going; default: a chunk of the
+                                 staging ring */
+    bool file_direct;       /**< files bypass the page cache (O_DIRECT) where file system and
+                                 alignment allow it */
+    bool file_keep_rest;    /**< a target file keeps its bytes behind the region; default: it
+                                 ends with the region */
+    bool (*keep_going)(size_t done, size_t total, void *user); /**< false cancels; the arguments
+                                                                    are bytes of all targets */
+    void *user;             /**< argument of keep_going */
     uint64_t reserved[4];
 } ferry_copy_options;
 
 /**
- * Copies `count` regions. They take effect in the order of the array, as if one by one; independent ones may run at once. At least
- * one side of each region is a buffer, and all buffers belong to one context. Where the two sides of a region overlap in one
- * buffer, the region behaves as memmove(), for rows and planes too. Memory of the caller must not overlap so.
+ * Copies `count` regions. They take effect in the order of the array; independent regions may run
+ * at the same time.
  *
- * All arguments are checked, and conflicts with open scopes are found, before anything is moved. A later failure leaves each
- * chunk with its old or its new value; the valid map knows which, and the message says how many bytes arrived. With more than
- * one region, the message of a refused argument names the region, counted from 0.
+ * At least one side of each region is a buffer, and all buffers belong to one context. When the two
+ * sides of a region overlap in one buffer, the region behaves as memmove(), also for rows and
+ * planes. Memory of the caller must not overlap like this.
  *
- * Conversions: a region whose elements differ, or that has a conversion, is converted on the way, by options.convert
- * (0: FERRY_CONVERT_SATURATE). Equal elements without a conversion are copied as they are. FERRY_CONVERT_CHECK holds for each
- * region in its turn: a region with an element that does not fit is unchanged, the regions before it are done, and
- * ferry_error_index() is the element's number in the region, row after row. A CHECK of rows in a device, of overlapping sides, or
- * into a file first fetches the region into host memory. A user's function runs on the host, part by part of a region.
+ * Before the call moves anything, it checks all arguments and looks for conflicts with open scopes.
+ * A later failure leaves the old or the new value in each chunk. Every buffer records which, and
+ * the message reports how many bytes arrived. With more than one region, the message about an
+ * invalid argument has the index of the region, counted from 0.
  *
- * Files: a source must hold the whole region, or nothing of it changes. A missing target is created (mode 0666 less the umask);
- * its bytes before the region and in gaps between rows stay, or read as zero. A region without elements does nothing, but of a file
- * that is its target, what lies behind the region is still cut off, unless options.file_keep_rest.
+ * Conversions: the call converts a region whose elements differ or that has a conversion, by the
+ * policy options.convert; a conversion with policy 0 uses FERRY_CONVERT_SATURATE. The call copies
+ * equal elements without a conversion unchanged. A user's function runs on the host, on one part of
+ * a region at a time. FERRY_CONVERT_CHECK applies to each region separately:
+ * - A region with an element that does not fit stays unchanged; the regions before it are done.
+ * - ferry_error_index() returns the index of that element in the region, row by row.
+ * - Rows on a device, overlapping sides and regions into a file are first copied to host memory.
  *
- * Asynchronous calls return when the list has its place in the order of calls; a helper thread copies. Scopes, launches and
- * copies that need the bytes wait for it. What the program queues on a native stream by itself is not ordered: it waits for the
- * event first. The array, the paths and the values may be reused on return. Memory of the caller must stay untouched until
- * the event is done, and a user's conversion function must stay loaded; the buffers are retained. keep_going then runs on the
- * helper thread. It is a watching callback, see "Callbacks" in <ferry/status.h>, as the conversion function is. Failures that come
- * later are reported by the event: also a file that is missing or too short.
+ * Files: a source file must hold the whole region, else the region changes nothing. The call
+ * creates a missing target file with mode 0666 less the umask. Bytes of a target file before the
+ * region and in gaps between rows are kept, or read as zero. A region without elements has one
+ * effect: a target file is cut off behind the region unless options.file_keep_rest is set.
  *
- * @param regions may be NULL where `count` is 0; an asynchronous call of no regions needs options.stream
- * @return the usual statuses of <ferry/buffer.h>; FERRY_ERROR_INVALID_ARGUMENT (sides, pitches less than what they contain, an unknown
- *         policy, a write to a read-only wrap), FERRY_ERROR_WRONG_TYPE, FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_OVERFLOW,
- *         FERRY_ERROR_UNSUPPORTED (a conversion with CHECK that is asynchronous or comes from a file), FERRY_ERROR_OUT_OF_RANGE (also
- *         by CHECK), FERRY_ERROR_IO, FERRY_ERROR_CANCELLED. Threads: any.
+ * Asynchronous calls: the call returns when its place in the order of calls is fixed, and a helper
+ * thread copies. Scopes, launches and copies that need the bytes wait for it. Work that the program
+ * queues on a native stream is not ordered; the program waits for the event first. The caller may
+ * reuse the array, the paths and the values after the call. Until the event is done, a source in
+ * the caller's memory must not be changed, a target there must not be used, and a user's function
+ * must stay loaded. The call retains the buffers. Later failures are reported by the event, also
+ * for a missing or short file.
+ *
+ * keep_going and the user's function are watching callbacks, see "Callbacks" in <ferry/status.h>.
+ * keep_going of an asynchronous call runs on the helper thread.
+ *
+ * @param regions may be NULL when `count` is 0
+ * @param options NULL for defaults: the call blocks. An asynchronous call without regions needs
+ *         options->stream.
+ * @return the usual statuses of <ferry/buffer.h>; FERRY_ERROR_INVALID_ARGUMENT (wrong sides, a
+ *         pitch smaller than its content, an unknown policy, a write to a read-only wrap);
+ *         FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_OVERFLOW;
+ *         FERRY_ERROR_UNSUPPORTED (a conversion with CHECK, asynchronous or from a
+ *         file); FERRY_ERROR_OUT_OF_RANGE (also from CHECK); FERRY_ERROR_IO; FERRY_ERROR_CANCELLED.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
 
 /**
- * Copies one region with a conversion, for generated code. `policy` 0 means FERRY_CONVERT_SATURATE;
- * options->convert is 0 or equal to `policy`, else the call fails with FERRY_ERROR_INVALID_ARGUMENT.
- * @return as ferry_copy(). Threads: any.
+ * Copies one region with a conversion, for generated code. Blocks unless options->event is set.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param options NULL for defaults; `convert` is 0 or equal to `policy`
+ * @return as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when the two policies differ.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy,
                                                              const ferry_copy_options *options);
 
-/* -- one range: ferry_copy() of one region; an `element` of NULL means the buffer's own --------------- */
+/* -- copies of one region; a NULL `element` means the buffer's ------------------------------------- */
 
 /**
  * Copies `count` elements from the caller's memory into the buffer: ferry_copy() of one region.
  *
- * Writes where the range is current, the host on a tie or when nowhere, or at the place of
- * options->stream. Copies nothing else. A blocking call returns when `source` may be reused.
+ * The call writes to the place of options->stream. Without a stream it writes where the range is
+ * current, to the host on a tie or when the range is current nowhere. It copies no other bytes. A
+ * blocking call returns when `source` may be reused.
  * @param options NULL: the call blocks and reports no progress
- * @return as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also for NULL with count > 0. Threads: any.
+ * @return as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also for NULL with count > 0.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                                               const void *source, size_t count, const ferry_copy_options *options);
 /**
  * Copies `count` elements to the caller's memory, from the host where it is current, else from a
- * device. Creates no replica and changes no state. @return as ferry_copy(). Threads: any.
+ * device. The call creates no replica and changes no state. A blocking call returns when `target`
+ * holds the values.
+ * @param options NULL: the call blocks and reports no progress
+ * @return as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also for NULL with count > 0.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                                             void *target, size_t count, const ferry_copy_options *options);
 /**
- * Copies between buffers of one context, at the place where the source is current. Overlapping
- * ranges of one buffer behave as with memmove(), also for other threads.
- * @return as ferry_copy(). Threads: any.
+ * Copies `count` elements between buffers of one context, at the place where the source is current.
+ * Overlapping ranges of one buffer behave as with memmove(), also for other threads.
+ * @param options NULL: the call blocks and reports no progress
+ * @return as ferry_copy().
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
                                                          ferry_buffer *source, size_t source_offset, size_t count,
                                                          const ferry_copy_options *options);
 /**
- * Sets each element of the range to `*value`, where the range is current, the host on a tie. The
- * value is copied. @return as ferry_copy(). Threads: any.
+ * Sets each element of the range to `*value`, where the range is current, on the host on a tie. The
+ * call copies the value.
+ * @param options NULL: the call blocks and reports no progress
+ * @return as ferry_copy().
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                                          size_t count, const void *value, const ferry_copy_options *options);
@@ -142,32 +186,42 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
  * file as its source.
  *
  * A file holds raw elements in the machine's byte order, without a header. A file that cannot be
- * used is FERRY_ERROR_IO: missing, unreadable, a directory, a pipe, shorter than the range, or
- * resized during the call. The message names path, offset and the bytes that arrived. A file that is
- * too short changes nothing. After any later failure or a cancel, each chunk holds its old or its
- * new value. Zero elements do not open the file.
+ * used fails with FERRY_ERROR_IO: missing, unreadable, a directory, a pipe, shorter than the range,
+ * or resized during the call. The message names path, offset and the bytes that arrived. A file
+ * that is too short changes nothing. After any later failure or a cancel, each chunk holds its old
+ * or its new value. A call with zero elements does not open the file.
  * @param path not NULL
- * @return as ferry_copy(); FERRY_ERROR_OVERFLOW for an offset larger than any file. Threads: any.
+ * @param options NULL: the call blocks and reports no progress
+ * @return as ferry_copy(); FERRY_ERROR_OVERFLOW for an offset larger than any file.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                                          size_t count, const char *path, uint64_t file_offset,
                                                          const ferry_copy_options *options);
 /**
- * Writes the range to the file, starting at byte `file_offset`, from the place where it is current.
+ * Writes the range to the file from byte `file_offset` on, from the place where the range is
+ * current.
  *
- * Creates a missing file with mode 0666 less the umask. Bytes before `file_offset` are kept, and a
- * gap before the range reads as zero. Bytes behind the range are cut off at the end of the call
- * unless options->file_keep_rest is set. After a failure or a cancel, the message says how many bytes
- * are new; the rest of the file is unchanged. Nothing is flushed to the disk: use fsync() for that.
- * @return as ferry_buffer_load(). Threads: any.
+ * The call creates a missing file with mode 0666 less the umask. Bytes before `file_offset` are
+ * kept, and a gap before the range reads as zero. At its end the call cuts off the bytes behind the
+ * range, unless options->file_keep_rest is set. After a failure or a cancel, the message reports
+ * how many bytes are new; the rest of the file is unchanged. Nothing is flushed to the disk: use
+ * fsync() for that.
+ * @param path not NULL
+ * @param options NULL: the call blocks and reports no progress
+ * @return as ferry_buffer_load().
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                                           size_t count, const char *path, uint64_t file_offset,
                                                           const ferry_copy_options *options);
 
-/* -- makers of regions, which check nothing: ferry_copy() does ---------------------------------------- */
+/* -- regions: these functions check nothing, ferry_copy() checks its regions ----------------------- */
 
-/** Returns a region that copies `count` elements from host memory into a buffer. A NULL element means the buffer's. */
+/**
+ * Returns a region that copies `count` elements from host memory into a buffer. A NULL element
+ * means the buffer's.
+ */
 FERRY_INLINE ferry_copy_region
 ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)
 {

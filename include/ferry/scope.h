@@ -13,25 +13,27 @@ typedef struct ferry_buffer ferry_buffer;
 typedef struct ferry_stream ferry_stream;
 typedef struct ferry_context ferry_context;
 
-/** Counts up to the end of the buffer or view. */
+/** As a count: every element up to the end of the buffer or view. */
 #define FERRY_REST SIZE_MAX
 
-/** The place of host memory. Places 1..N are the context's devices. */
+/** The place of host memory. Places 1..N are the devices of the context. */
 #define FERRY_PLACE_HOST 0
 
-/** What the holder of a scope is going to do with its range. Values are final. */
+/** How the owner of a scope uses its range. Values are final. */
 typedef enum ferry_access {
-    FERRY_READ = 1,     /**< read only; the place joins those that hold the current bytes */
-    FERRY_UPDATE = 2,   /**< read and write; afterwards only this place is current */
-    FERRY_OVERWRITE = 3 /**< write every byte and read none; nothing is fetched */
+    FERRY_READ = 1,     /**< reads only; the place then holds the current bytes, as do the places
+                             that held them before */
+    FERRY_UPDATE = 2,   /**< reads and writes; afterwards only this place is current */
+    FERRY_OVERWRITE = 3 /**< writes every byte and reads none; nothing is copied to the place */
 } ferry_access;
 
 /**
- * The proof that a raw pointer may be used, from the call that opened it to ferry_scope_close().
+ * An open use of a raw pointer, from the call that opens it to ferry_scope_close().
  *
- * It lives on the caller's stack, needs no initialisation before opening, and holds no memory. {0} is a
- * valid closed scope. A scope belongs to nobody's thread: any thread may close it. Its members are private. To open one that is
- * still open forgets the earlier opening, which then stays open as long as the buffer.
+ * A scope lives on the caller's stack and allocates no memory. It needs no initialization before it
+ * is opened; {0} is a valid closed scope. Any thread may close a scope, not only the one that
+ * opened it. Its members are private. Reusing a scope that is still open leaks the first one: it
+ * stays open until the buffer is destroyed.
  */
 typedef struct ferry_scope {
     void *store;
@@ -41,43 +43,59 @@ typedef struct ferry_scope {
 } ferry_scope;
 
 /**
- * End the use of the pointer. A write becomes the newest value of its range at this moment.
+ * Closes a scope: its pointer must not be used any more. The close of a write scope makes its bytes
+ * the newest of the range.
  *
- * A device scope is closed as soon as its work is queued: later users are ordered after what the scope's
- * stream holds now. Does not wait. Makes no driver call, except on a stream handle that means another stream
- * in each thread (CUDA's per-thread stream) and where an earlier use of this copy had to be waited for.
+ * A device scope can be closed as soon as its work is queued. Later users of the range run after
+ * the work that the scope's stream holds now. The call does not block, and normally makes no driver
+ * call. It makes driver calls on a stream handle that means another stream in each thread, as
+ * CUDA's per-thread stream does. It also makes them when it had to wait for an earlier use of this
+ * replica.
  *
- * @param scope  {0} and a scope already closed are FERRY_OK and touch nobody else's scope; so is a copy of a scope that was closed, as
- *               long as the buffer exists
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST when an
- *         event could not be recorded (the scope is closed all the same, after waiting for the device).
- * Threads: any; a scope on a per-thread stream is closed cheaply only by the thread that opened it.
+ * @param scope {0} and a closed scope return FERRY_OK and close nothing. The same holds for a copy
+ *         of the struct of a closed scope, while the buffer exists.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_DEVICE or
+ *         FERRY_ERROR_DEVICE_LOST when an event could not be recorded. After a device error the
+ *         call has waited for the device, and the scope is closed.
+ * Threads: any. Only the thread that opened a scope on a per-thread stream closes it cheaply.
  */
 FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 
 /**
- * As ferry_scope_close(), for a range whose last use was queued on `last_use`, another stream of the same
- * place than the one the scope was opened on. The caller has ordered the two streams. Of several scopes that
- * ferry_scope_open_all() merged, each keeps its own last use.
+ * Closes a scope whose last use was queued on `last_use`, another stream of the same place. The
+ * caller must have ordered `last_use` after the stream on which the scope was opened.
  *
- * @return as ferry_scope_close(); FERRY_ERROR_WRONG_CONTEXT or FERRY_ERROR_INVALID_ARGUMENT (another place, a
- *         host scope), and then the scope stays open. Threads: any.
+ * When ferry_scope_open_all() merged several scopes, each of them keeps its own last use. Does not
+ * block, as ferry_scope_close().
+ *
+ * @return as ferry_scope_close(). FERRY_ERROR_WRONG_CONTEXT (a stream of another context) and
+ *         FERRY_ERROR_INVALID_ARGUMENT (a stream of another place, or a host scope) leave the scope
+ *         open.
+ * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
 
 /**
- * Close a write without claiming it: other places keep the value they had. Where no other memory has a value,
- * the bytes are now unspecified; bytes that were never written still read as zero.
- * A write that a later scope or launch on the same stream relied on cannot be taken back: other places lost their value when that
- * scope opened, or the launch was accepted. A call that fails relies on nothing. An abandon waits for calls of other threads that are
- * opening or launching on top of the write.
- * Of several scopes that ferry_scope_open_all() merged, the last to be closed decides. A READ scope is closed.
- * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a callback of a call that relies on the write (the scope stays open).
+ * Closes a write scope without publishing its bytes: other places keep the values that they had.
+ *
+ * Bytes that no other memory holds are unspecified afterwards. Bytes that were never written still
+ * read as zero. A READ scope is closed as by ferry_scope_close().
+ *
+ * A write cannot be abandoned once a later scope or launch on the same stream relies on it. Other
+ * places lost their values when that scope opened or that launch was accepted. A call that fails
+ * does not rely on the write. The call blocks while other threads open or launch on top of the
+ * write. When ferry_scope_open_all() merged several scopes, the last one that is closed decides.
+ *
+ * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a callback of a call that relies on
+ *         the write, and then the scope stays open.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_abandon(ferry_scope *scope);
 
-/** Close `count` scopes, as ferry_scope_close() each; NULL with count 0 is legal. Threads: any. */
+/**
+ * Closes an array of `count` scopes, each as ferry_scope_close(). NULL is legal when `count` is 0.
+ * A failure is logged as an error. Threads: any.
+ */
 FERRY_API void ferry_scope_close_all(ferry_scope *scopes, size_t count);
 
 FERRY_END_DECLS
