@@ -35,12 +35,13 @@ FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
-/** A buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
+/** The handle of a buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
 typedef struct ferry_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } ferry_float_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_float_element(void)
 {

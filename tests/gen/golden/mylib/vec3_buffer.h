@@ -51,12 +51,13 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** A buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
+/** The handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
 typedef struct mylib_vec3_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } mylib_vec3_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
 {
