@@ -138,7 +138,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regio
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy,
                                                              const ferry_copy_options *options);
 
-/* -- copies of one region; a NULL `element` means the buffer's ------------------------------------- */
+/* -- copies of one region; a NULL `element` means the buffer's --------------------------------- */
 
 /**
  * Copies `count` elements from the caller's memory into the buffer: ferry_copy() of one region.
@@ -216,7 +216,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, 
                                                           size_t count, const char *path, uint64_t file_offset,
                                                           const ferry_copy_options *options);
 
-/* -- regions: these functions check nothing, ferry_copy() checks its regions ----------------------- */
+/* -- regions: these functions check nothing, ferry_copy() checks its regions ------------------- */
 
 /**
  * Returns a region that copies `count` elements from host memory into a buffer. A NULL element

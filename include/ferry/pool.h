@@ -64,7 +64,7 @@ typedef struct ferry_pool_stats {
 
 /**
  * Statistics of one size class. A live block counts in the class of its requested bytes, plus the
- * red zone in a checked build. An idle block counts in the class of its own size.
+ * red zone in a checked build. An idle block counts in the class of its block size.
  */
 typedef struct ferry_pool_class_stats {
     uint64_t allocations;     /**< blocks allocated; ferry_context_reset_stats() resets the

@@ -22,10 +22,10 @@ FERRY_BEGIN_DECLS
  * @file
  * Buffers of float (IEEE-754 binary32).
  *
- * Offsets and counts are elements, never bytes; FERRY_REST as a count means up to the end. Outputs are written only on
- * FERRY_OK. "The usual statuses" are those that <ferry/buffer.h> lists; each function here is the typed form of the
- * ferry_buffer function of the same name, which it calls, and any thread may call it. There is nothing to compile or to link
- * but the library.
+ * Each function is the typed form of the ferry_buffer function of the same name, and calls it.
+ * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
+ * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
+ * call any function. A program compiles and links nothing but the library.
  */
 
 #ifndef FERRY_FLOAT_ELEMENT_H
@@ -35,12 +35,13 @@ FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
-/** A buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
+/** The handle of a buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
 typedef struct ferry_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } ferry_float_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_float_element(void)
 {
@@ -62,18 +63,19 @@ ferry_float_element(void)
 
 #endif
 
-/* -- creation and lifetime ------------------------------------------------------------------------- */
+/* -- creation and lifetime --------------------------------------------------------------------- */
 
 /**
- * Create a buffer of `count` elements that reads as zero.
+ * Creates a buffer of `count` elements that reads as zero.
  *
- * Takes no memory at any place until it is used; touches no device and does not block. The caller owns `*out` and gives
- * it back with ferry_float_destroy().
+ * The call allocates no memory at any place, makes no driver call, and does not block. The caller
+ * owns `*out` and destroys it with ferry_float_destroy().
  *
- * @param count   0 is legal
+ * @param count 0 is legal
  * @param options NULL for defaults
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (bytes above size_t or the context's limit),
- *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no device has), FERRY_ERROR_INVALID_STATE
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size in bytes exceeds
+ *         size_t or the context's limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED
+ *         (managed memory that some device of the context lacks), FERRY_ERROR_INVALID_STATE.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_options *options, ferry_float_buffer *out)
@@ -81,7 +83,11 @@ ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_opti
     return ferry_buffer_create(context, ferry_float_element(), count, options, FERRY_RAW(out));
 }
 
-/** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as ferry_float_create() */
+/**
+ * Creates a buffer and copies `count` elements of `source` into it. Later changes of `source` do
+ * not affect the buffer. The caller owns `*out`.
+ * @return as ferry_float_create().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create_from(ferry_context *context, const float *source, size_t count,
     const ferry_buffer_options *options, ferry_float_buffer *out)
@@ -90,9 +96,13 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
 }
 
 /**
- * Use host memory of the caller as the host copy. It starts HOST_ONLY and is never freed, moved, resized or registered;
- * it must stay valid until ferry_float_unwrap(), or ferry_float_destroy() of the last handle.
- * @return the usual statuses
+ * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
+ * replica. The caller owns `*out`.
+ *
+ * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
+ * memory must stay valid until ferry_float_unwrap(), or until the last handle is
+ * destroyed.
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
@@ -102,8 +112,13 @@ ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const
 }
 
 /**
- * Use device memory of the caller, at the place of `ready_on`, as the copy there. It starts DEVICE_ONLY with what that
- * stream leaves in it. @param ready_on NULL: the default stream of a context with one device @return the usual statuses
+ * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
+ * The caller owns `*out`.
+ *
+ * The buffer starts DEVICE_ONLY. Its content is what the work on `ready_on` leaves in the memory.
+ * The memory must stay valid as for ferry_float_wrap_host().
+ * @param ready_on NULL: the default stream of a context with one device
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
@@ -113,9 +128,12 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
 }
 
 /**
- * Bring newer bytes back into the wrapped memory, make `stream` (NULL: this thread) wait for every use of it, end the
- * wrap and empty the handle. After a failure the wrap goes on.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for what wraps nothing, and while other handles or views live
+ * Ends a wrap: copies newer bytes back into the wrapped memory and empties the handle. After a
+ * failure the buffer stays wrapped.
+ * @param stream waits for every use of the memory; NULL: the call blocks until every use has
+ *         completed
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
+ *         other handles or views of it exist.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
@@ -123,7 +141,12 @@ ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
     return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
 }
 
-/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
+/**
+ * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
+ * and view see each other's writes. The view keeps the base alive. Does not block. The caller owns
+ * `*out`.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
 {
@@ -131,8 +154,12 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
 }
 
 /**
- * A view of any buffer's bytes as float, from byte `offset_bytes`; `count` is in float.
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide
+ * Creates a view that reads the bytes of any buffer as float. The caller owns
+ * `*out`.
+ * @param offset_bytes start of the view, in bytes
+ * @param count elements of float; FERRY_REST requires that they divide the remaining
+ *         bytes
+ * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
@@ -140,14 +167,18 @@ ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, f
     return ferry_buffer_reinterpret(base, ferry_float_element(), offset_bytes, count, FERRY_RAW(out));
 }
 
-/** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
+/**
+ * Returns the typed handle of an untyped buffer in `*out`. The handle is borrowed: the call does
+ * not add an owner.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out)
 {
     return ferry_buffer_from_raw(raw, ferry_float_element(), FERRY_RAW(out));
 }
 
-/** One more owner: returns the same handle, to be given back with ferry_float_destroy() too. */
+/** Adds an owner and returns the same handle. Destroy the handle once for each owner. */
 FERRY_INLINE ferry_float_buffer
 ferry_float_retain(ferry_float_buffer buffer)
 {
@@ -157,35 +188,44 @@ ferry_float_retain(ferry_float_buffer buffer)
     return handle;
 }
 
-/** Give one ownership back and empty the handle. Work in flight is safe. NULL and {0} are harmless. */
+/**
+ * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work stays
+ * safe. Does not block. NULL and {0} have no effect.
+ */
 FERRY_INLINE void
 ferry_float_destroy(ferry_float_buffer *buffer)
 {
     ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
-/** Elements; 0 for {0}. */
+/** Returns the number of elements; 0 for {0}. */
 FERRY_INLINE size_t
 ferry_float_count(ferry_float_buffer buffer)
 {
     return ferry_buffer_count(buffer.raw);
 }
 
-/** Bytes; 0 for {0}. */
+/** Returns the size in bytes; 0 for {0}. */
 FERRY_INLINE size_t
 ferry_float_bytes(ferry_float_buffer buffer)
 {
     return ferry_buffer_bytes(buffer.raw);
 }
 
-/** Where the newest bytes of this handle's range are; a snapshot; UNINITIALIZED for {0}. */
+/**
+ * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}. A
+ * snapshot.
+ */
 FERRY_INLINE ferry_state
 ferry_float_state(ferry_float_buffer buffer)
 {
     return ferry_buffer_state(buffer.raw);
 }
 
-/** Everything there is to know about the buffer; a snapshot. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT */
+/**
+ * Copies the buffer's properties to `*out`. A snapshot. Does not block for queued work.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
 {
@@ -193,8 +233,10 @@ ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Change the count. The prefix is kept wherever it is current; a new tail reads as zero.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers
+ * Changes the number of elements to `count`. Elements up to the smaller count keep their values
+ * wherever they are current. New elements read as zero.
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
+ *         buffers with views, and for held and wrapped buffers.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_resize(ferry_float_buffer buffer, size_t count)
@@ -202,11 +244,12 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count)
     return ferry_buffer_resize(buffer.raw, count);
 }
 
-/* -- scopes: raw pointers, from open to ferry_scope_close() ---------------------------------------- */
+/* -- scopes: raw pointers, from open to ferry_scope_close() ------------------------------------ */
 
 /**
- * Read on the host. Copies what the host lacks, and waits for work that still writes it. `*out` is the first element.
- * @return the usual statuses; FERRY_ERROR_BUSY, at once, while a scope of a user writes the range
+ * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
+ * copies the bytes that the host lacks. It blocks until queued work no longer writes them.
+ * @return the usual statuses; FERRY_ERROR_BUSY, at once, when an open scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
@@ -222,8 +265,10 @@ ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float
 }
 
 /**
- * Read and write on the host; other places are stale from the close on.
- * @return as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only wrap
+ * Opens an UPDATE scope on the host, as ferry_float_read_host(). Replicas at other places
+ * are stale once the scope is closed.
+ * @return as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
+ *         wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
@@ -238,7 +283,11 @@ ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **o
     return status;
 }
 
-/** Write every element on the host. Fetches nothing; what is left out is unspecified. @return as ferry_float_update_host() */
+/**
+ * Opens an OVERWRITE scope on the host, as ferry_float_update_host(), but copies nothing
+ * to the host. Elements that the caller does not write are unspecified.
+ * @return as ferry_float_update_host().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
 {
@@ -252,7 +301,10 @@ ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float 
     return status;
 }
 
-/** As the calls above for `count` elements from `offset`; `*out` is the address of element `offset`. */
+/**
+ * These three functions open a host scope on `count` elements from `offset`, as the functions
+ * above. They set `*out` to the address of element `offset`.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     const float **out)
@@ -296,10 +348,15 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
 }
 
 /**
- * Read on the device of `stream`, by work queued on `stream` before the close. Copies what that place lacks and orders
- * the stream after every earlier use that matters; never waits for the stream's own work.
+ * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
+ * before the close. Sets `*out` to the device address of the first element.
+ *
+ * The call copies the bytes that the place lacks. It makes the stream wait for every earlier
+ * conflicting use, and never waits for the stream's own work. It blocks only while it stages
+ * pageable memory.
  * @param stream NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and the driver is needed
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
+ *         driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out)
@@ -314,7 +371,12 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
     return status;
 }
 
-/** Read and write on the device; other places are stale from the close on. @return as ferry_float_read_device() */
+/**
+ * Opens an UPDATE scope on the device, as ferry_float_read_device(). Replicas at other
+ * places are stale once the scope is closed.
+ * @return as ferry_float_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
+ *         wrap.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
 {
@@ -328,7 +390,11 @@ ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry
     return status;
 }
 
-/** Write every element on the device. Fetches nothing; what is left out is unspecified. @return as ferry_float_read_device() */
+/**
+ * Opens an OVERWRITE scope on the device, as ferry_float_update_device(), but copies
+ * nothing to the place. Elements that the work does not write are unspecified.
+ * @return as ferry_float_update_device().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
 {
@@ -342,7 +408,10 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
     return status;
 }
 
-/** As the calls above for `count` elements from `offset`; `*out` is the device address of element `offset`. */
+/**
+ * These three functions open a device scope on `count` elements from `offset`, as the functions
+ * above. They set `*out` to the device address of element `offset`.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, const float **out)
@@ -386,8 +455,9 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
 }
 
 /**
- * Block until the whole handle could be opened with `access`, as far as scopes of users go.
- * @return FERRY_OK; FERRY_ERROR_BUSY when `timeout_ns` passed first (0: ask once); the usual statuses
+ * Blocks until no open scope prevents a scope with `access` on the handle's range.
+ * @param timeout_ns longest wait in nanoseconds; 0 checks once
+ * @return the usual statuses; FERRY_ERROR_BUSY when the time has passed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -395,17 +465,19 @@ ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint6
     return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
 }
 
-/* -- copies ---------------------------------------------------------------------------------------- */
+/* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * `options` may be NULL: then the call blocks and reports no progress. With options->event set it is asynchronous, see
- * ferry_copy(). Rows, many ranges and files larger than memory: make regions and call ferry_copy().
+ * With NULL for `options` these calls block and report no progress. With options->event set they
+ * are asynchronous, see ferry_copy(). For rows, for many ranges and for files larger than memory,
+ * make regions and call ferry_copy().
  */
 
 /**
- * Copies `count` elements of the caller's memory to the place where the range is current, or to the place of
- * options->stream. A blocking call returns when `source` may be reused. After a failure each chunk holds its old or its
- * new value. @return the usual statuses
+ * Copies `count` elements of the caller's memory into the buffer, to the place where the range is
+ * current, or to the place of options->stream. A blocking call returns when `source` may be reused.
+ * After a failure each chunk holds its old or its new value.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
@@ -414,7 +486,11 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *sou
     return ferry_buffer_copy_from(buffer.raw, ferry_float_element(), offset, source, count, options);
 }
 
-/** Copies to the caller's memory from where the range is current. Creates no replica. @return the usual statuses */
+/**
+ * Copies `count` elements to the caller's memory, from a place where the range is current. Creates
+ * no replica.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
     const ferry_copy_options *options)
@@ -422,7 +498,11 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, siz
     return ferry_buffer_copy_to(buffer.raw, ferry_float_element(), offset, target, count, options);
 }
 
-/** Copies between buffers of one context, or inside one as memmove() does. @return the usual statuses */
+/**
+ * Copies `count` elements between buffers of one context. Ranges of one buffer may overlap, as with
+ * memmove().
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count,
     const ferry_copy_options *options)
@@ -430,7 +510,10 @@ ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_bu
     return ferry_buffer_copy(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count, options);
 }
 
-/** Sets each element of the range to `value`, where the range is current. @return the usual statuses */
+/**
+ * Sets each element of the range to `value`, where the range is current.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options)
 {
@@ -438,8 +521,10 @@ ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float v
 }
 
 /**
- * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as they lie in memory.
- * @return the usual statuses; FERRY_ERROR_IO
+ * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as
+ * they are in memory, without a header.
+ * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
+ *         offset larger than any file.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -448,7 +533,10 @@ ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const c
     return ferry_buffer_load(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
 }
 
-/** Writes the range to a file, see ferry_buffer_store(). @return as ferry_float_load() */
+/**
+ * Writes the range to a file, from byte `file_offset` on; see ferry_buffer_store().
+ * @return as ferry_float_load().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
     const ferry_copy_options *options)
@@ -456,34 +544,42 @@ ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const 
     return ferry_buffer_store(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
 }
 
-/** A region of ferry_copy() that copies from the caller's memory. Checks nothing: ferry_copy() does. */
+/**
+ * Returns a region for ferry_copy() that copies `count` elements from the caller's memory. This
+ * call checks nothing: ferry_copy() does.
+ */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count)
 {
     return ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
 }
 
-/** A region of ferry_copy() that copies to the caller's memory. */
+/** Returns a region for ferry_copy() that copies `count` elements to the caller's memory. */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count)
 {
     return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
 }
 
-/** A region of ferry_copy() that copies between buffers. */
+/** Returns a region for ferry_copy() that copies `count` elements between buffers. */
 FERRY_INLINE ferry_copy_region
 ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count)
 {
     return ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count);
 }
 
-/* -- places: for code that keeps raw pointers ------------------------------------------------------ */
+/* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
-/* For a part of the handle use a view, or the ferry_buffer function of the same name. */
+/*
+ * These functions act on the handle's whole range. For a part of it, use a view or the ferry_buffer
+ * function of the same name.
+ */
 
 /**
- * Makes the handle's range current at a place. Blocks until the bytes are there, or with options->event set returns at once.
- * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_CANCELLED
+ * Makes the handle's range current at `place`. Blocks until the bytes have arrived, or with
+ * options->event set returns at once.
+ * @param options NULL for defaults
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_options *options)
@@ -492,8 +588,12 @@ ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_optio
 }
 
 /**
- * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).
- * @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or where bytes are newer elsewhere
+ * Reports that the program wrote the handle's range of the replica at `place` through a raw
+ * pointer. The range is then current only there.
+ * @param written_on the stream that writes; NULL: the host, or device work that completed before
+ *         this call
+ * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
+ *         the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *written_on)
@@ -501,21 +601,33 @@ ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *writt
     return ferry_buffer_mark_dirty(buffer.raw, 0, FERRY_REST, place, written_on);
 }
 
-/** Forget the copy at a place; where it is the only current one its bytes move first. @return the usual statuses */
+/**
+ * Marks the handle's range of the replica at `place` as stale. Bytes that were current only there
+ * are copied to another place first.
+ * @return the usual statuses; FERRY_ERROR_BUSY and FERRY_ERROR_INVALID_ARGUMENT as
+ *         ferry_buffer_invalidate().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_invalidate(ferry_float_buffer buffer, int place)
 {
     return ferry_buffer_invalidate(buffer.raw, 0, FERRY_REST, place);
 }
 
-/** The content is not needed any more: it reads as zero, and nothing moves. @return the usual statuses */
+/**
+ * Discards the content of the handle's range, which then reads as zero. Copies nothing.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_discard(ferry_float_buffer buffer)
 {
     return ferry_buffer_discard(buffer.raw, 0, FERRY_REST);
 }
 
-/** Take the memory of the whole buffer at a place now. @return the usual statuses */
+/**
+ * Allocates the replica of the whole buffer at `place` now instead of at its first use. Copies
+ * nothing.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reserve(ferry_float_buffer buffer, int place)
 {
@@ -523,8 +635,9 @@ ferry_float_reserve(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Give the memory of the whole buffer at a place back, moving what is only there.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for pinned and wrapped copies
+ * Frees the replica of the whole buffer at `place`. Bytes that were current only there are copied
+ * to another place first.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_evict(ferry_float_buffer buffer, int place)
@@ -532,14 +645,20 @@ ferry_float_evict(ferry_float_buffer buffer, int place)
     return ferry_buffer_evict(buffer.raw, place);
 }
 
-/** Block until no queued work uses the copy at a place any more. @return the usual statuses */
+/**
+ * Blocks until no queued work uses the replica at `place`.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_idle(ferry_float_buffer buffer, int place)
 {
     return ferry_buffer_wait_idle(buffer.raw, place);
 }
 
-/** True when every written byte of the handle's range is current at a place; a snapshot; false for {0}. */
+/**
+ * Returns true when every written byte of the handle's range is current at `place`; false for {0}.
+ * A snapshot.
+ */
 FERRY_INLINE bool
 ferry_float_is_current(ferry_float_buffer buffer, int place)
 {
@@ -547,8 +666,12 @@ ferry_float_is_current(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Reserve the copy at a place and keep its address until unpin: it is not evicted, freed or resized. Counted. Brings
- * nothing up to date: ferry_float_sync_to() does. `*out` is the first element. @return the usual statuses
+ * Allocates the replica at `place` and keeps its address until ferry_float_release(). Sets
+ * `*out` to the address of this handle's first element.
+ *
+ * A held replica is not evicted, freed or resized. Holds are counted. The call copies nothing; use
+ * ferry_float_sync_to() to make the replica current.
+ * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
@@ -562,14 +685,20 @@ ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
     return status;
 }
 
-/** End one pin. @return the usual statuses; FERRY_ERROR_INVALID_STATE when it is not pinned there */
+/**
+ * Removes one hold of ferry_float_hold() on the replica at `place`.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_release(ferry_float_buffer buffer, int place)
 {
     return ferry_buffer_release(buffer.raw, place);
 }
 
-/** True when the host copy exists and is page-locked; not whether somebody pinned its address. */
+/**
+ * Returns true when the host replica exists and is page-locked; false for {0}. A hold does not
+ * page-lock.
+ */
 FERRY_INLINE bool
 ferry_float_is_page_locked(ferry_float_buffer buffer)
 {
@@ -577,9 +706,12 @@ ferry_float_is_page_locked(ferry_float_buffer buffer)
 }
 
 /**
- * Starts to bring the handle's range to a place, and returns. Scopes and launches that need the bytes wait for them; work that
- * the program queues on `stream` itself does not. NULL is the default stream of the place. Without memory it brings nothing.
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
+ * Starts to copy the handle's range to `place` on a helper thread, and returns. Scopes and launches
+ * that need the bytes wait for them. Work that the program queues on `stream` by itself is not
+ * ordered after the prefetch. A prefetch that finds no memory copies nothing.
+ * @param stream NULL: the default stream of the place
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
+ *         prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
@@ -587,44 +719,60 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
     return ferry_buffer_prefetch(buffer.raw, 0, FERRY_REST, place, stream);
 }
 
-/** Advises the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
+/**
+ * Passes advice about the handle's range at `place`, the host or a device, to the driver.
+ * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
+ *         for memory that is not managed, or a device that takes no advice.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
 {
     return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
 }
 
-/* -- arguments of kernels -------------------------------------------------------------------------- */
+/* -- arguments of kernels ---------------------------------------------------------------------- */
 
-/** The whole handle as an argument of a launch. Borrows; the call that takes it checks it. */
+/**
+ * Returns the whole handle as an argument of a launch. The argument borrows the buffer; the launch
+ * checks it.
+ */
 FERRY_INLINE ferry_argument
 ferry_float_argument(ferry_float_buffer buffer)
 {
     return ferry_buffer_argument(buffer.raw, ferry_float_element(), 0, FERRY_REST);
 }
 
-/** `count` elements from `offset` as an argument of a launch. */
+/**
+ * Returns `count` elements from `offset` as an argument of a launch, as
+ * ferry_float_argument().
+ */
 FERRY_INLINE ferry_argument
 ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t count)
 {
     return ferry_buffer_argument(buffer.raw, ferry_float_element(), offset, count);
 }
 
-/** One float by value as an argument; copied. */
+/** Returns one float as an argument by value. The call copies the value. */
 FERRY_INLINE ferry_argument
 ferry_float_value(float value)
 {
     return ferry_element_value(ferry_float_element(), &value);
 }
 
-/** In a host body: the array of argument `index`, or NULL when it is none of this type. `out_count` may be NULL. */
+/**
+ * Returns the array of argument `index` of a call; NULL when the argument is no array of this type.
+ * For use in a host function. `out_count` receives the number of elements and may be NULL.
+ */
 FERRY_INLINE float *
 ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
 {
     return FERRY_CAST(float *, ferry_call_array(call, ferry_float_element(), index, out_count));
 }
 
-/** In a host body: the value of argument `index`; zero when it is none of this type. */
+/**
+ * Returns the value of argument `index` of a call; zero when the argument is no value of this type.
+ * For use in a host function.
+ */
 FERRY_INLINE float
 ferry_float_call_value(const ferry_call *call, size_t index)
 {

@@ -19,24 +19,32 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Conversions between float (IEEE-754 binary32) and the other numeric elements. An array function stands in the header of its
- * target. Any thread may call.
+ * Conversions between float (IEEE-754 binary32) and the other numeric elements. The header of the target
+ * element declares the function for arrays. Any thread may call every function.
  *
- * FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to what an integer can hold; NaN becomes 0. What is
- * above a float's range becomes infinity, as IEEE-754 rounds it. FERRY_CONVERT_TRUNCATE rounds toward zero instead, also
- * to a float of fewer digits, so that nothing finite becomes infinity. FERRY_CONVERT_CHECK is SATURATE that refuses: a
- * value outside an integer's range after rounding, NaN for an integer, and a finite value that would become infinity fail
- * with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() names the first such element, and the target is unchanged. An unknown
- * policy is FERRY_ERROR_INVALID_ARGUMENT.
+ * Policies:
+ * - FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to the range of an integer.
+ *   NaN becomes the integer 0. A value above a float's range becomes infinity, as IEEE-754 rounds
+ *   it.
+ * - FERRY_CONVERT_TRUNCATE rounds toward zero instead, also to a float with fewer digits. No finite
+ *   value becomes infinity.
+ * - FERRY_CONVERT_CHECK rounds as SATURATE but refuses values that do not fit. These are a value
+ *   outside an integer's range after rounding, NaN for an integer, and a finite value that would
+ *   become infinity. The call then fails with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() returns
+ *   the index of the first such element, and the target is unchanged.
+ * - An unknown policy fails with FERRY_ERROR_INVALID_ARGUMENT.
  *
- * `options` may be NULL, see ferry_copy(); options->convert is 0 or the policy of the call.
+ * `options` may be NULL, see ferry_copy(); options->convert is 0 or the policy of the call. A call
+ * blocks unless options->event is set.
  *
- * To bool, 0 is false and everything else true, NaN too, as in C; CHECK takes only 0 and 1. Complex numbers become complex
- * ones, part by part; real ones become complex with an imaginary part of 0. A NaN stays one; which one is not said.
+ * For bool, 0 is false and every other value is true, also NaN, as in C; CHECK accepts only 0 and
+ * 1. Complex numbers are converted part by part. A real number becomes a complex one with an
+ * imaginary part of 0. NaN stays NaN, with unspecified bits.
  *
- * The array functions take memory that does not overlap, but the target may begin where the source does when its elements
- * are no wider. Memory need not be aligned. NULL with count > 0 is FERRY_ERROR_INVALID_ARGUMENT, except that CHECK takes a
- * NULL target and then only checks.
+ * The functions for arrays block. Source and target must not overlap, except that they may begin at
+ * the same address when the target's elements are not wider. Arrays need not be aligned. NULL with
+ * count > 0 fails with FERRY_ERROR_INVALID_ARGUMENT, except that CHECK with a NULL target only
+ * checks.
  */
 
 #ifndef FERRY_BYTE_ELEMENT_H
@@ -46,12 +54,13 @@ FERRY_STATIC_ASSERT(sizeof(uint8_t) == 1, "byte.json: uint8_t does not have 1 by
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(uint8_t) <= 1, "byte.json: uint8_t is aligned to more than 1");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(uint8_t, FERRY_KIND_UINT), "byte.json: uint8_t is not of kind uint");
 
-/** A buffer of uint8_t (unsigned, 8 bits). {0} is a valid empty handle. */
+/** The handle of a buffer of uint8_t (unsigned, 8 bits). {0} is a valid empty handle. */
 typedef struct ferry_byte_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } ferry_byte_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_byte_element(void)
 {
@@ -80,12 +89,13 @@ FERRY_STATIC_ASSERT(sizeof(ferry_half) == 2, "half.json: ferry_half does not hav
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_half) <= 2, "half.json: ferry_half is aligned to more than 2");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_half, FERRY_KIND_FLOAT), "half.json: ferry_half is not of kind float");
 
-/** A buffer of ferry_half (IEEE-754 binary16). {0} is a valid empty handle. */
+/** The handle of a buffer of ferry_half (IEEE-754 binary16). {0} is a valid empty handle. */
 typedef struct ferry_half_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } ferry_half_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_half_element(void)
 {
@@ -114,12 +124,13 @@ FERRY_STATIC_ASSERT(sizeof(ferry_complex_float) == 8, "complex_float.json: ferry
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_complex_float) <= 4, "complex_float.json: ferry_complex_float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_complex_float, FERRY_KIND_COMPLEX), "complex_float.json: ferry_complex_float is not of kind complex");
 
-/** A buffer of ferry_complex_float (two IEEE-754 binary32). {0} is a valid empty handle. */
+/** The handle of a buffer of ferry_complex_float (two IEEE-754 binary32). {0} is a valid empty handle. */
 typedef struct ferry_complex_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } ferry_complex_float_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_complex_float_element(void)
 {
@@ -143,7 +154,11 @@ ferry_complex_float_element(void)
 
 /* -- from byte -- */
 
-/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW, FERRY_ERROR_OUT_OF_RANGE (CHECK) */
+/**
+ * Converts `count` elements of `source` into `target`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size exceeds size_t),
+ *         FERRY_ERROR_OUT_OF_RANGE (CHECK).
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
     ferry_convert_policy policy)
@@ -153,7 +168,11 @@ ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
 
-/** As ferry_float_copy_from(), converting from uint8_t. */
+/**
+ * Copies `count` elements of the caller's memory into the buffer as
+ * ferry_float_copy_from(), and converts them from uint8_t.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
     size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -164,7 +183,11 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8
     return ferry_copy_converting(&region, policy, options);
 }
 
-/** Converts from one buffer into another of the same context, where the source is current. */
+/**
+ * Converts `count` elements of one buffer into another of the same context, at the place where the
+ * source is current.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -178,7 +201,11 @@ ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, f
 
 /* -- from half -- */
 
-/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW, FERRY_ERROR_OUT_OF_RANGE (CHECK) */
+/**
+ * Converts `count` elements of `source` into `target`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size exceeds size_t),
+ *         FERRY_ERROR_OUT_OF_RANGE (CHECK).
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_half_to_float(float *target, const ferry_half *source, size_t count,
     ferry_convert_policy policy)
@@ -188,7 +215,11 @@ ferry_convert_half_to_float(float *target, const ferry_half *source, size_t coun
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
 
-/** As ferry_float_copy_from(), converting from ferry_half. */
+/**
+ * Copies `count` elements of the caller's memory into the buffer as
+ * ferry_float_copy_from(), and converts them from ferry_half.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry_half *source,
     size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -199,7 +230,11 @@ ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry
     return ferry_copy_converting(&region, policy, options);
 }
 
-/** Converts from one buffer into another of the same context, where the source is current. */
+/**
+ * Converts `count` elements of one buffer into another of the same context, at the place where the
+ * source is current.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, ferry_half_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -213,7 +248,11 @@ ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, f
 
 /* -- to byte -- */
 
-/** As ferry_float_copy_to(), converting to uint8_t. */
+/**
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
+ * them to uint8_t.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *target,
     size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -226,7 +265,11 @@ ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *targ
 
 /* -- to half -- */
 
-/** As ferry_float_copy_to(), converting to ferry_half. */
+/**
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
+ * them to ferry_half.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *target,
     size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -239,7 +282,11 @@ ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *t
 
 /* -- to complex_float -- */
 
-/** As ferry_float_copy_to(), converting to ferry_complex_float. */
+/**
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
+ * them to ferry_complex_float.
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_complex_float(ferry_float_buffer buffer, size_t offset, ferry_complex_float *target,
     size_t count, ferry_convert_policy policy, const ferry_copy_options *options)

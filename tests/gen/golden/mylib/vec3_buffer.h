@@ -27,10 +27,10 @@ FERRY_BEGIN_DECLS
  * @file
  * Buffers of struct mylib_vec3, 32 bytes, aligned to 8.
  *
- * Offsets and counts are elements, never bytes; FERRY_REST as a count means up to the end. Outputs are written only on
- * FERRY_OK. "The usual statuses" are those that <ferry/buffer.h> lists; each function here is the typed form of the
- * ferry_buffer function of the same name, which it calls, and any thread may call it. There is nothing to compile or to link
- * but the library.
+ * Each function is the typed form of the ferry_buffer function of the same name, and calls it.
+ * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
+ * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
+ * call any function. A program compiles and links nothing but the library.
  */
 
 #ifndef MYLIB_VEC3_ELEMENT_H
@@ -51,12 +51,13 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** A buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
+/** The handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
 typedef struct mylib_vec3_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct borrows. */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
+                            borrowed handle */
 } mylib_vec3_buffer;
 
-/** The description of the element; lives as long as the code that asks for it. */
+/** Returns the description of the element. It is valid while the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
 {
@@ -86,18 +87,19 @@ mylib_vec3_element(void)
 
 #endif
 
-/* -- creation and lifetime ------------------------------------------------------------------------- */
+/* -- creation and lifetime --------------------------------------------------------------------- */
 
 /**
- * Create a buffer of `count` elements that reads as zero.
+ * Creates a buffer of `count` elements that reads as zero.
  *
- * Takes no memory at any place until it is used; touches no device and does not block. The caller owns `*out` and gives
- * it back with mylib_vec3_destroy().
+ * The call allocates no memory at any place, makes no driver call, and does not block. The caller
+ * owns `*out` and destroys it with mylib_vec3_destroy().
  *
- * @param count   0 is legal
+ * @param count 0 is legal
  * @param options NULL for defaults
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (bytes above size_t or the context's limit),
- *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (managed memory that no device has), FERRY_ERROR_INVALID_STATE
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size in bytes exceeds
+ *         size_t or the context's limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED
+ *         (managed memory that some device of the context lacks), FERRY_ERROR_INVALID_STATE.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_options *options, mylib_vec3_buffer *out)
@@ -105,7 +107,11 @@ mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_optio
     return ferry_buffer_create(context, mylib_vec3_element(), count, options, FERRY_RAW(out));
 }
 
-/** Create a buffer that holds a copy of `source`. Later edits of `source` do not show. @return as mylib_vec3_create() */
+/**
+ * Creates a buffer and copies `count` elements of `source` into it. Later changes of `source` do
+ * not affect the buffer. The caller owns `*out`.
+ * @return as mylib_vec3_create().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, size_t count,
     const ferry_buffer_options *options, mylib_vec3_buffer *out)
@@ -114,9 +120,13 @@ mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, 
 }
 
 /**
- * Use host memory of the caller as the host copy. It starts HOST_ONLY and is never freed, moved, resized or registered;
- * it must stay valid until mylib_vec3_unwrap(), or mylib_vec3_destroy() of the last handle.
- * @return the usual statuses
+ * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
+ * replica. The caller owns `*out`.
+ *
+ * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
+ * memory must stay valid until mylib_vec3_unwrap(), or until the last handle is
+ * destroyed.
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_vec3_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
@@ -126,8 +136,13 @@ mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t c
 }
 
 /**
- * Use device memory of the caller, at the place of `ready_on`, as the copy there. It starts DEVICE_ONLY with what that
- * stream leaves in it. @param ready_on NULL: the default stream of a context with one device @return the usual statuses
+ * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
+ * The caller owns `*out`.
+ *
+ * The buffer starts DEVICE_ONLY. Its content is what the work on `ready_on` leaves in the memory.
+ * The memory must stay valid as for mylib_vec3_wrap_host().
+ * @param ready_on NULL: the default stream of a context with one device
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_vec3_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
@@ -137,9 +152,12 @@ mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t
 }
 
 /**
- * Bring newer bytes back into the wrapped memory, make `stream` (NULL: this thread) wait for every use of it, end the
- * wrap and empty the handle. After a failure the wrap goes on.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for what wraps nothing, and while other handles or views live
+ * Ends a wrap: copies newer bytes back into the wrapped memory and empties the handle. After a
+ * failure the buffer stays wrapped.
+ * @param stream waits for every use of the memory; NULL: the call blocks until every use has
+ *         completed
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
+ *         other handles or views of it exist.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
@@ -147,7 +165,12 @@ mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
     return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
 }
 
-/** A window of `count` elements at `offset`: no copy, both see each other's writes, and it keeps the base alive. @return the usual statuses */
+/**
+ * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
+ * and view see each other's writes. The view keeps the base alive. Does not block. The caller owns
+ * `*out`.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
 {
@@ -155,8 +178,12 @@ mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_
 }
 
 /**
- * A view of any buffer's bytes as struct mylib_vec3, from byte `offset_bytes`; `count` is in struct mylib_vec3.
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide
+ * Creates a view that reads the bytes of any buffer as struct mylib_vec3. The caller owns
+ * `*out`.
+ * @param offset_bytes start of the view, in bytes
+ * @param count elements of struct mylib_vec3; FERRY_REST requires that they divide the remaining
+ *         bytes
+ * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out)
@@ -164,14 +191,18 @@ mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, my
     return ferry_buffer_reinterpret(base, mylib_vec3_element(), offset_bytes, count, FERRY_RAW(out));
 }
 
-/** The typed handle of an untyped buffer; it borrows. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE */
+/**
+ * Returns the typed handle of an untyped buffer in `*out`. The handle is borrowed: the call does
+ * not add an owner.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out)
 {
     return ferry_buffer_from_raw(raw, mylib_vec3_element(), FERRY_RAW(out));
 }
 
-/** One more owner: returns the same handle, to be given back with mylib_vec3_destroy() too. */
+/** Adds an owner and returns the same handle. Destroy the handle once for each owner. */
 FERRY_INLINE mylib_vec3_buffer
 mylib_vec3_retain(mylib_vec3_buffer buffer)
 {
@@ -181,35 +212,44 @@ mylib_vec3_retain(mylib_vec3_buffer buffer)
     return handle;
 }
 
-/** Give one ownership back and empty the handle. Work in flight is safe. NULL and {0} are harmless. */
+/**
+ * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work stays
+ * safe. Does not block. NULL and {0} have no effect.
+ */
 FERRY_INLINE void
 mylib_vec3_destroy(mylib_vec3_buffer *buffer)
 {
     ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
-/** Elements; 0 for {0}. */
+/** Returns the number of elements; 0 for {0}. */
 FERRY_INLINE size_t
 mylib_vec3_count(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_count(buffer.raw);
 }
 
-/** Bytes; 0 for {0}. */
+/** Returns the size in bytes; 0 for {0}. */
 FERRY_INLINE size_t
 mylib_vec3_bytes(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_bytes(buffer.raw);
 }
 
-/** Where the newest bytes of this handle's range are; a snapshot; UNINITIALIZED for {0}. */
+/**
+ * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}. A
+ * snapshot.
+ */
 FERRY_INLINE ferry_state
 mylib_vec3_state(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_state(buffer.raw);
 }
 
-/** Everything there is to know about the buffer; a snapshot. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT */
+/**
+ * Copies the buffer's properties to `*out`. A snapshot. Does not block for queued work.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
 {
@@ -217,8 +257,10 @@ mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Change the count. The prefix is kept wherever it is current; a new tail reads as zero.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for views, viewed, pinned and wrapped buffers
+ * Changes the number of elements to `count`. Elements up to the smaller count keep their values
+ * wherever they are current. New elements read as zero.
+ * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
+ *         buffers with views, and for held and wrapped buffers.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
@@ -226,11 +268,12 @@ mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
     return ferry_buffer_resize(buffer.raw, count);
 }
 
-/* -- scopes: raw pointers, from open to ferry_scope_close() ---------------------------------------- */
+/* -- scopes: raw pointers, from open to ferry_scope_close() ------------------------------------ */
 
 /**
- * Read on the host. Copies what the host lacks, and waits for work that still writes it. `*out` is the first element.
- * @return the usual statuses; FERRY_ERROR_BUSY, at once, while a scope of a user writes the range
+ * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
+ * copies the bytes that the host lacks. It blocks until queued work no longer writes them.
+ * @return the usual statuses; FERRY_ERROR_BUSY, at once, when an open scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -246,8 +289,10 @@ mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct 
 }
 
 /**
- * Read and write on the host; other places are stale from the close on.
- * @return as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only wrap
+ * Opens an UPDATE scope on the host, as mylib_vec3_read_host(). Replicas at other places
+ * are stale once the scope is closed.
+ * @return as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
+ *         wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
@@ -262,7 +307,11 @@ mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct myli
     return status;
 }
 
-/** Write every element on the host. Fetches nothing; what is left out is unspecified. @return as mylib_vec3_update_host() */
+/**
+ * Opens an OVERWRITE scope on the host, as mylib_vec3_update_host(), but copies nothing
+ * to the host. Elements that the caller does not write are unspecified.
+ * @return as mylib_vec3_update_host().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
 {
@@ -276,7 +325,10 @@ mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct m
     return status;
 }
 
-/** As the calls above for `count` elements from `offset`; `*out` is the address of element `offset`. */
+/**
+ * These three functions open a host scope on `count` elements from `offset`, as the functions
+ * above. They set `*out` to the address of element `offset`.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     const struct mylib_vec3 **out)
@@ -320,10 +372,15 @@ mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t 
 }
 
 /**
- * Read on the device of `stream`, by work queued on `stream` before the close. Copies what that place lacks and orders
- * the stream after every earlier use that matters; never waits for the stream's own work.
+ * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
+ * before the close. Sets `*out` to the device address of the first element.
+ *
+ * The call copies the bytes that the place lacks. It makes the stream wait for every earlier
+ * conflicting use, and never waits for the stream's own work. It blocks only while it stages
+ * pageable memory.
  * @param stream NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and the driver is needed
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
+ *         driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -338,7 +395,12 @@ mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_sco
     return status;
 }
 
-/** Read and write on the device; other places are stale from the close on. @return as mylib_vec3_read_device() */
+/**
+ * Opens an UPDATE scope on the device, as mylib_vec3_read_device(). Replicas at other
+ * places are stale once the scope is closed.
+ * @return as mylib_vec3_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
+ *         wrap.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
 {
@@ -352,7 +414,11 @@ mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_s
     return status;
 }
 
-/** Write every element on the device. Fetches nothing; what is left out is unspecified. @return as mylib_vec3_read_device() */
+/**
+ * Opens an OVERWRITE scope on the device, as mylib_vec3_update_device(), but copies
+ * nothing to the place. Elements that the work does not write are unspecified.
+ * @return as mylib_vec3_update_device().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
 {
@@ -366,7 +432,10 @@ mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferr
     return status;
 }
 
-/** As the calls above for `count` elements from `offset`; `*out` is the device address of element `offset`. */
+/**
+ * These three functions open a device scope on `count` elements from `offset`, as the functions
+ * above. They set `*out` to the device address of element `offset`.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, const struct mylib_vec3 **out)
@@ -410,8 +479,9 @@ mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_
 }
 
 /**
- * Block until the whole handle could be opened with `access`, as far as scopes of users go.
- * @return FERRY_OK; FERRY_ERROR_BUSY when `timeout_ns` passed first (0: ask once); the usual statuses
+ * Blocks until no open scope prevents a scope with `access` on the handle's range.
+ * @param timeout_ns longest wait in nanoseconds; 0 checks once
+ * @return the usual statuses; FERRY_ERROR_BUSY when the time has passed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -419,17 +489,19 @@ mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_
     return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
 }
 
-/* -- copies ---------------------------------------------------------------------------------------- */
+/* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * `options` may be NULL: then the call blocks and reports no progress. With options->event set it is asynchronous, see
- * ferry_copy(). Rows, many ranges and files larger than memory: make regions and call ferry_copy().
+ * With NULL for `options` these calls block and report no progress. With options->event set they
+ * are asynchronous, see ferry_copy(). For rows, for many ranges and for files larger than memory,
+ * make regions and call ferry_copy().
  */
 
 /**
- * Copies `count` elements of the caller's memory to the place where the range is current, or to the place of
- * options->stream. A blocking call returns when `source` may be reused. After a failure each chunk holds its old or its
- * new value. @return the usual statuses
+ * Copies `count` elements of the caller's memory into the buffer, to the place where the range is
+ * current, or to the place of options->stream. A blocking call returns when `source` may be reused.
+ * After a failure each chunk holds its old or its new value.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
@@ -438,7 +510,11 @@ mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib
     return ferry_buffer_copy_from(buffer.raw, mylib_vec3_element(), offset, source, count, options);
 }
 
-/** Copies to the caller's memory from where the range is current. Creates no replica. @return the usual statuses */
+/**
+ * Copies `count` elements to the caller's memory, from a place where the range is current. Creates
+ * no replica.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
     const ferry_copy_options *options)
@@ -446,7 +522,11 @@ mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *t
     return ferry_buffer_copy_to(buffer.raw, mylib_vec3_element(), offset, target, count, options);
 }
 
-/** Copies between buffers of one context, or inside one as memmove() does. @return the usual statuses */
+/**
+ * Copies `count` elements between buffers of one context. Ranges of one buffer may overlap, as with
+ * memmove().
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count,
     const ferry_copy_options *options)
@@ -454,7 +534,10 @@ mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffe
     return ferry_buffer_copy(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count, options);
 }
 
-/** Sets each element of the range to `value`, where the range is current. @return the usual statuses */
+/**
+ * Sets each element of the range to `value`, where the range is current.
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options)
 {
@@ -462,8 +545,10 @@ mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct my
 }
 
 /**
- * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as they lie in memory.
- * @return the usual statuses; FERRY_ERROR_IO
+ * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as
+ * they are in memory, without a header.
+ * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
+ *         offset larger than any file.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -472,7 +557,10 @@ mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const cha
     return ferry_buffer_load(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
 }
 
-/** Writes the range to a file, see ferry_buffer_store(). @return as mylib_vec3_load() */
+/**
+ * Writes the range to a file, from byte `file_offset` on; see ferry_buffer_store().
+ * @return as mylib_vec3_load().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
     const ferry_copy_options *options)
@@ -480,34 +568,42 @@ mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const ch
     return ferry_buffer_store(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
 }
 
-/** A region of ferry_copy() that copies from the caller's memory. Checks nothing: ferry_copy() does. */
+/**
+ * Returns a region for ferry_copy() that copies `count` elements from the caller's memory. This
+ * call checks nothing: ferry_copy() does.
+ */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count)
 {
     return ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
 }
 
-/** A region of ferry_copy() that copies to the caller's memory. */
+/** Returns a region for ferry_copy() that copies `count` elements to the caller's memory. */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count)
 {
     return ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
 }
 
-/** A region of ferry_copy() that copies between buffers. */
+/** Returns a region for ferry_copy() that copies `count` elements between buffers. */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count)
 {
     return ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count);
 }
 
-/* -- places: for code that keeps raw pointers ------------------------------------------------------ */
+/* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
-/* For a part of the handle use a view, or the ferry_buffer function of the same name. */
+/*
+ * These functions act on the handle's whole range. For a part of it, use a view or the ferry_buffer
+ * function of the same name.
+ */
 
 /**
- * Makes the handle's range current at a place. Blocks until the bytes are there, or with options->event set returns at once.
- * @param options NULL for defaults @return the usual statuses; FERRY_ERROR_CANCELLED
+ * Makes the handle's range current at `place`. Blocks until the bytes have arrived, or with
+ * options->event set returns at once.
+ * @param options NULL for defaults
+ * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options)
@@ -516,8 +612,12 @@ mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options
 }
 
 /**
- * Say that the copy at a place was written behind Ferry's back, on `written_on` (NULL: on the host, or before this call).
- * @return the usual statuses; FERRY_ERROR_CONFLICT without a copy there, or where bytes are newer elsewhere
+ * Reports that the program wrote the handle's range of the replica at `place` through a raw
+ * pointer. The range is then current only there.
+ * @param written_on the stream that writes; NULL: the host, or device work that completed before
+ *         this call
+ * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
+ *         the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written_on)
@@ -525,21 +625,33 @@ mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written
     return ferry_buffer_mark_dirty(buffer.raw, 0, FERRY_REST, place, written_on);
 }
 
-/** Forget the copy at a place; where it is the only current one its bytes move first. @return the usual statuses */
+/**
+ * Marks the handle's range of the replica at `place` as stale. Bytes that were current only there
+ * are copied to another place first.
+ * @return the usual statuses; FERRY_ERROR_BUSY and FERRY_ERROR_INVALID_ARGUMENT as
+ *         ferry_buffer_invalidate().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
 {
     return ferry_buffer_invalidate(buffer.raw, 0, FERRY_REST, place);
 }
 
-/** The content is not needed any more: it reads as zero, and nothing moves. @return the usual statuses */
+/**
+ * Discards the content of the handle's range, which then reads as zero. Copies nothing.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_discard(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_discard(buffer.raw, 0, FERRY_REST);
 }
 
-/** Take the memory of the whole buffer at a place now. @return the usual statuses */
+/**
+ * Allocates the replica of the whole buffer at `place` now instead of at its first use. Copies
+ * nothing.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
 {
@@ -547,8 +659,9 @@ mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Give the memory of the whole buffer at a place back, moving what is only there.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for pinned and wrapped copies
+ * Frees the replica of the whole buffer at `place`. Bytes that were current only there are copied
+ * to another place first.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
@@ -556,14 +669,20 @@ mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
     return ferry_buffer_evict(buffer.raw, place);
 }
 
-/** Block until no queued work uses the copy at a place any more. @return the usual statuses */
+/**
+ * Blocks until no queued work uses the replica at `place`.
+ * @return the usual statuses.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place)
 {
     return ferry_buffer_wait_idle(buffer.raw, place);
 }
 
-/** True when every written byte of the handle's range is current at a place; a snapshot; false for {0}. */
+/**
+ * Returns true when every written byte of the handle's range is current at `place`; false for {0}.
+ * A snapshot.
+ */
 FERRY_INLINE bool
 mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
 {
@@ -571,8 +690,12 @@ mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Reserve the copy at a place and keep its address until unpin: it is not evicted, freed or resized. Counted. Brings
- * nothing up to date: mylib_vec3_sync_to() does. `*out` is the first element. @return the usual statuses
+ * Allocates the replica at `place` and keeps its address until mylib_vec3_release(). Sets
+ * `*out` to the address of this handle's first element.
+ *
+ * A held replica is not evicted, freed or resized. Holds are counted. The call copies nothing; use
+ * mylib_vec3_sync_to() to make the replica current.
+ * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
@@ -586,14 +709,20 @@ mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
     return status;
 }
 
-/** End one pin. @return the usual statuses; FERRY_ERROR_INVALID_STATE when it is not pinned there */
+/**
+ * Removes one hold of mylib_vec3_hold() on the replica at `place`.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_release(mylib_vec3_buffer buffer, int place)
 {
     return ferry_buffer_release(buffer.raw, place);
 }
 
-/** True when the host copy exists and is page-locked; not whether somebody pinned its address. */
+/**
+ * Returns true when the host replica exists and is page-locked; false for {0}. A hold does not
+ * page-lock.
+ */
 FERRY_INLINE bool
 mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
 {
@@ -601,9 +730,12 @@ mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
 }
 
 /**
- * Starts to bring the handle's range to a place, and returns. Scopes and launches that need the bytes wait for them; work that
- * the program queues on `stream` itself does not. NULL is the default stream of the place. Without memory it brings nothing.
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot prefetch
+ * Starts to copy the handle's range to `place` on a helper thread, and returns. Scopes and launches
+ * that need the bytes wait for them. Work that the program queues on `stream` by itself is not
+ * ordered after the prefetch. A prefetch that finds no memory copies nothing.
+ * @param stream NULL: the default stream of the place
+ * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
+ *         prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
@@ -611,44 +743,60 @@ mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
     return ferry_buffer_prefetch(buffer.raw, 0, FERRY_REST, place, stream);
 }
 
-/** Advises the driver about managed memory. @return the usual statuses; FERRY_ERROR_UNSUPPORTED for other memory */
+/**
+ * Passes advice about the handle's range at `place`, the host or a device, to the driver.
+ * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
+ *         for memory that is not managed, or a device that takes no advice.
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
 {
     return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
 }
 
-/* -- arguments of kernels -------------------------------------------------------------------------- */
+/* -- arguments of kernels ---------------------------------------------------------------------- */
 
-/** The whole handle as an argument of a launch. Borrows; the call that takes it checks it. */
+/**
+ * Returns the whole handle as an argument of a launch. The argument borrows the buffer; the launch
+ * checks it.
+ */
 FERRY_INLINE ferry_argument
 mylib_vec3_argument(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_argument(buffer.raw, mylib_vec3_element(), 0, FERRY_REST);
 }
 
-/** `count` elements from `offset` as an argument of a launch. */
+/**
+ * Returns `count` elements from `offset` as an argument of a launch, as
+ * mylib_vec3_argument().
+ */
 FERRY_INLINE ferry_argument
 mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count)
 {
     return ferry_buffer_argument(buffer.raw, mylib_vec3_element(), offset, count);
 }
 
-/** One struct mylib_vec3 by value as an argument; copied. */
+/** Returns one struct mylib_vec3 as an argument by value. The call copies the value. */
 FERRY_INLINE ferry_argument
 mylib_vec3_value(struct mylib_vec3 value)
 {
     return ferry_element_value(mylib_vec3_element(), &value);
 }
 
-/** In a host body: the array of argument `index`, or NULL when it is none of this type. `out_count` may be NULL. */
+/**
+ * Returns the array of argument `index` of a call; NULL when the argument is no array of this type.
+ * For use in a host function. `out_count` receives the number of elements and may be NULL.
+ */
 FERRY_INLINE struct mylib_vec3 *
 mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
 {
     return FERRY_CAST(struct mylib_vec3 *, ferry_call_array(call, mylib_vec3_element(), index, out_count));
 }
 
-/** In a host body: the value of argument `index`; zero when it is none of this type. */
+/**
+ * Returns the value of argument `index` of a call; zero when the argument is no value of this type.
+ * For use in a host function.
+ */
 FERRY_INLINE struct mylib_vec3
 mylib_vec3_call_value(const ferry_call *call, size_t index)
 {
@@ -661,9 +809,12 @@ mylib_vec3_call_value(const ferry_call *call, size_t index)
     return value;
 }
 
-/* -- from float, by mylib_vec3_from_float(), which takes every value: every policy is the same -- */
+/* -- from float, by mylib_vec3_from_float(), for which all policies are equal -- */
 
-/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+/**
+ * For the functions below. mylib_vec3_from_float() converts every value, so a check alone finds no
+ * error.
+ */
 FERRY_INLINE ferry_status
 mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -673,7 +824,11 @@ mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_
     return FERRY_OK;
 }
 
-/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
+/**
+ * Converts `count` elements of `source` into `target`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
+ *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
     ferry_convert_policy policy)
@@ -683,7 +838,12 @@ mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
 
-/** As mylib_vec3_copy_from(), converting from float. The policy 0 means SATURATE. */
+/**
+ * Copies `count` elements of the caller's memory into the buffer as
+ * mylib_vec3_copy_from(), and converts them from float.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
@@ -696,7 +856,11 @@ mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float 
     return ferry_copy_converting(&region, policy, options);
 }
 
-/** Converts from one buffer into another of the same context. @return the usual statuses */
+/**
+ * Converts `count` elements of one buffer into another of the same context.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -710,9 +874,12 @@ mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, fe
     return ferry_copy_converting(&region, policy, options);
 }
 
-/* -- from double, by mylib_vec3_from_double(), which takes every value: every policy is the same -- */
+/* -- from double, by mylib_vec3_from_double(), for which all policies are equal -- */
 
-/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+/**
+ * For the functions below. mylib_vec3_from_double() converts every value, so a check alone finds no
+ * error.
+ */
 FERRY_INLINE ferry_status
 mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -722,7 +889,11 @@ mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry
     return FERRY_OK;
 }
 
-/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
+/**
+ * Converts `count` elements of `source` into `target`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
+ *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
     ferry_convert_policy policy)
@@ -732,7 +903,12 @@ mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, si
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
 
-/** As mylib_vec3_copy_from(), converting from double. The policy 0 means SATURATE. */
+/**
+ * Copies `count` elements of the caller's memory into the buffer as
+ * mylib_vec3_copy_from(), and converts them from double.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
@@ -745,7 +921,11 @@ mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const doubl
     return ferry_copy_converting(&region, policy, options);
 }
 
-/** Converts from one buffer into another of the same context. @return the usual statuses */
+/**
+ * Converts `count` elements of one buffer into another of the same context.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
@@ -759,9 +939,12 @@ mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, f
     return ferry_copy_converting(&region, policy, options);
 }
 
-/* -- to float, by mylib_vec3_to_float(), which takes every value: every policy is the same -- */
+/* -- to float, by mylib_vec3_to_float(), for which all policies are equal -- */
 
-/** For the calls below. Because the function takes every value, a check alone finds nothing. */
+/**
+ * For the functions below. mylib_vec3_to_float() converts every value, so a check alone finds no
+ * error.
+ */
 FERRY_INLINE ferry_status
 mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -771,7 +954,11 @@ mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_co
     return FERRY_OK;
 }
 
-/** Convert an array. @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, unknown policy), FERRY_ERROR_OVERFLOW */
+/**
+ * Converts `count` elements of `source` into `target`.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
+ *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
     ferry_convert_policy policy)
@@ -781,7 +968,12 @@ mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
 
-/** As mylib_vec3_copy_to(), converting to float. The policy 0 means SATURATE. */
+/**
+ * Copies `count` elements to the caller's memory as mylib_vec3_copy_to(), and converts
+ * them to float.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
@@ -794,7 +986,11 @@ mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target,
     return ferry_copy_converting(&region, policy, options);
 }
 
-/** Converts from one buffer into another of the same context. @return the usual statuses */
+/**
+ * Converts `count` elements of one buffer into another of the same context.
+ * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @return as ferry_copy().
+ */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset, mylib_vec3_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
