@@ -63,9 +63,9 @@ typedef struct ferry_context_options {
     size_t buffer_bytes_limit;     /**< largest buffer in bytes; default: limited by size_t only */
     size_t device_bytes_limit;     /**< pool limit of each device in bytes; default: the device's
                                         memory. At the limit, unused replicas are evicted to make
-                                        room. The device "host" uses host memory, which
-                                        host_bytes_limit bounds instead. A context without
-                                        another device logs a warning */
+                                        room. It has no effect on the device "host", whose memory
+                                        host_bytes_limit bounds; a context with only that device
+                                        logs a warning */
     size_t host_bytes_limit;       /**< pool limit of pageable host replicas in bytes; default:
                                         physical memory */
     size_t pinned_bytes_limit;     /**< limit in bytes of the pinned pool and of automatically
@@ -156,8 +156,8 @@ typedef struct ferry_transfer_stats {
     ferry_transfer_count direct; /**< uploads and downloads straight from or to pinned memory */
     ferry_transfer_count staged; /**< uploads and downloads through the staging ring: of pageable
                                       memory, of files, and of bytes that the host converts */
-    ferry_transfer_count peer_staged; /**< part of `peer` that went through the staging ring of
-                                           the target's device */
+    ferry_transfer_count peer_staged; /**< transfers between devices through the staging ring of
+                                           the target's device; also counted in `peer` */
     uint64_t device_calls;       /**< device calls of every kind; an access that finds its bytes
                                       current makes none */
     uint64_t batch_submissions;  /**< transfers of many copies at once: batches and rows; they

@@ -284,19 +284,18 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_stats(ferry_pool *pool, fe
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out);
 
 /**
- * Returns idle memory to the device until at most `keep_bytes` are cached.
- *
- * Live blocks, and memory that queued work still uses, are not returned. The call does not wait for
- * queued work.
+ * Returns idle memory to the device until at most `keep_bytes` are cached. Live blocks, and memory
+ * that queued work still uses, are not returned.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (a forked child).
  * Threads: any.
  */
 FERRY_API ferry_status ferry_pool_trim(ferry_pool *pool, size_t keep_bytes);
 /**
  * Returns memory to the device that has been idle for at least `age_ms` milliseconds, oldest first.
+ * Memory that queued work still uses is not returned.
  *
  * A thread reads the clock on every 256th free only. Memory that it freed in between may therefore
- * count as older than it is. The call does not wait for queued work.
+ * count as older than it is.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE (a forked child).
  * Threads: any.
  */

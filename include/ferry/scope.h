@@ -68,9 +68,10 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
  * When ferry_scope_open_all() merged several scopes, each of them keeps its own last use. Does not
  * block, as ferry_scope_close().
  *
+ * @param last_use not NULL
  * @return as ferry_scope_close(). FERRY_ERROR_WRONG_CONTEXT (a stream of another context) and
- *         FERRY_ERROR_INVALID_ARGUMENT (a stream of another place, or a host scope) leave the scope
- *         open.
+ *         FERRY_ERROR_INVALID_ARGUMENT (NULL, a stream of another place, or a host scope) leave the
+ *         scope open.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
