@@ -170,15 +170,14 @@ follow(size_t bytes_done, size_t bytes_total, void *user)
     atomic_store(call->arrived, bytes_done);
     if (atomic_load(call->cancelled))
         return false;
-    return !call->options || !call->options->keep_going || call->options->keep_going(bytes_done, bytes_total, call->options->user);
+    return !call->options->keep_going || call->options->keep_going(bytes_done, bytes_total, call->options->user);
 }
 
 static ferry_status
 run_sync(struct ferryi_copy_call *call)
 {
     ferryi_store *store = call->main.store;
-    const ferry_copy_options options = {
-        .chunk_bytes = call->options ? call->options->chunk_bytes : 0, .keep_going = follow, .user = call};
+    const ferry_copy_options options = {.chunk_bytes = call->options->chunk_bytes, .keep_going = follow, .user = call};
     call->main.options = &options;
     ferry_status status = ferryi_access_prepare(&call->main, 1);
     if (status != FERRY_OK)
@@ -191,8 +190,7 @@ run_sync(struct ferryi_copy_call *call)
 ferry_status
 ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place, const ferry_copy_options *options)
 {
-    const ferry_copy_options transfer = {.chunk_bytes = options->chunk_bytes, .keep_going = options->keep_going, .user = options->user};
-    struct ferryi_copy_call call = {.run = run_sync, .options = &transfer};
+    struct ferryi_copy_call call = {.run = run_sync, .options = options};
     call.main = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
                                        .place = (uint8_t)place, .reason = "sync_to"};
     return ferryi_async_copy(store->context, &call, range.end - range.begin, options->event);
@@ -256,4 +254,3 @@ ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int pla
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
-

@@ -72,11 +72,7 @@ fetch(struct conversion_work *work, void **out_memory)
     struct ferryi_convert_quiet quiet;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     const struct ferryi_plan_options options = {.reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .place = -1, .whole = &quiet.whole};
-    struct ferryi_region_copies copies;
-    ferry_status status = ferryi_region_copies_make(&copies, list->setting.context, &packed, 1);
-    if (status == FERRY_OK)
-        status = ferryi_plan_do(list->setting.context, copies.items, copies.count, &options);
-    ferryi_region_copies_free(&copies);
+    ferry_status status = ferryi_region_plan(list->setting.context, &packed, 1, &options, NULL);
     work->region.source = packed.target;
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }

@@ -86,9 +86,8 @@ add_uses(const struct ferryi_region *region, const struct ferryi_region_side *si
     if (region->count == 0)
         return 0;
     for (size_t row = 0; row < rows; row++) {
-        uintptr_t begin = side->begin + ferryi_region_row_at(region, side, row);
-        uses[row] = (struct ferryi_use){.space = side->store, .begin = begin, .end = begin + ferryi_region_row_bytes(region, side),
-                                        .writes = writes};
+        struct ferryi_range range = ferryi_region_row(region, side, row);
+        uses[row] = (struct ferryi_use){.space = side->store, .begin = range.begin, .end = range.end, .writes = writes};
     }
     return rows;
 }
@@ -122,12 +121,7 @@ run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, 
     const struct ferryi_plan_options options = {
         .reason = "copy", .layout = count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
         .place = list->setting.place, .whole = &list->whole};
-    struct ferryi_region_copies copies;
-    ferry_status status = ferryi_region_copies_make(&copies, list->setting.context, regions, count);
-    if (status == FERRY_OK)
-        status = ferryi_plan_do(list->setting.context, copies.items, copies.count, &options);
-    ferryi_region_copies_free(&copies);
-    return status;
+    return ferryi_region_plan(list->setting.context, regions, count, &options, NULL);
 }
 
 static ferry_status

@@ -7,13 +7,6 @@
 
 /* Fills, loads and stores of a region list: row by row, each row a step under the list's claims. */
 
-static struct ferryi_range
-row_range(const struct ferryi_region *region, const struct ferryi_region_side *side, size_t row)
-{
-    size_t begin = side->begin + ferryi_region_row_at(region, side, row);
-    return (struct ferryi_range){begin, begin + ferryi_region_row_bytes(region, side)};
-}
-
 /* -- fills ----------------------------------------------------------------------------------------- */
 
 static ferry_status
@@ -23,7 +16,7 @@ fill_rows(struct ferryi_region_list *list, const struct ferryi_region *region, c
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         struct ferryi_copy_call call = {.whole = &list->whole};
-        status = ferryi_copy_plan_fill(&call, target->store, row_range(region, target, row), value, target->element->bytes,
+        status = ferryi_copy_plan_fill(&call, target->store, ferryi_region_row(region, target, row), value, target->element->bytes,
                                        list->setting.place);
         if (status == FERRY_OK)
             status = ferryi_copy_run(&call);
@@ -96,7 +89,7 @@ load_rows(struct ferryi_region_list *list, const struct ferryi_region *region, s
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         uint64_t at = region->source.file_offset + ferryi_region_row_at(region, &region->source, row);
         struct ferryi_copy_call call = {.file = {file, at}, .whole = &list->whole};
-        status = ferryi_copy_plan_from(&call, region->target.store, row_range(region, &region->target, row), NULL, list->setting.place);
+        status = ferryi_copy_plan_from(&call, region->target.store, ferryi_region_row(region, &region->target, row), NULL, list->setting.place);
         call.main.reason = "load";
         if (status == FERRY_OK)
             status = ferryi_copy_run(&call);
@@ -112,7 +105,7 @@ store_rows(struct ferryi_region_list *list, const struct ferryi_region *region, 
     for (size_t row = 0; row < rows && status == FERRY_OK; row++) {
         uint64_t at = region->target.file_offset + ferryi_region_row_at(region, &region->target, row);
         struct ferryi_copy_call call = {.file = {file, at}, .whole = &list->whole};
-        ferryi_copy_plan_to(&call, region->source.store, row_range(region, &region->source, row), NULL);
+        ferryi_copy_plan_to(&call, region->source.store, ferryi_region_row(region, &region->source, row), NULL);
         call.main.reason = "store";
         status = ferryi_copy_run(&call);
     }

@@ -3,11 +3,12 @@
 #define FERRYI_REGIONS_H
 
 /*
- * The regions of one ferry_copy(), from the inside. regions.c checks them and chooses the shortest path that does what they ask for:
+ * The regions of one ferry_copy(), from the inside. region_check.c checks them, and regions.c chooses the shortest path that does
+ * what they ask for:
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
  *   one conversion of one row            a converting call (convert.c), while it is synchronous and has no file
- *   plain copies of memory and buffers   a plan (plan.c): levels, one submission for each
+ *   plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one submission for each
  *   everything else                      a region list (region_list.c): steps in order, under claims that are taken at once
  */
 
@@ -76,6 +77,14 @@ ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_
     return region->count * side->element->bytes;
 }
 
+/* Of row `row`, counted through all planes. */
+static inline struct ferryi_range
+ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side, size_t row)
+{
+    size_t begin = side->begin + ferryi_region_row_at(region, side, row);
+    return (struct ferryi_range){begin, begin + ferryi_region_row_bytes(region, side)};
+}
+
 /* From the first byte to behind the last. */
 static inline size_t
 ferryi_region_span(const struct ferryi_region *region, const struct ferryi_region_side *side)
@@ -92,19 +101,16 @@ ferryi_region_bytes(const struct ferryi_region *region)
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
+/* Checks everything about one region but its context; then `*region`, whose index is set, says what is to be done. */
+ferry_status ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
+                                 struct ferryi_region *region);
+
 /* Do rows of the two sides share bytes of one buffer? */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 
-/* The one copy of region_list.c's plans: plain regions, row by row. The middles are the caller's until the plan is claimed. */
-struct ferryi_region_copies {
-    struct ferryi_plan_copy *items;
-    size_t count;
-    ferryi_store **middles;
-    size_t middle_count;
-};
-/* Free them after a failure too. */
-ferry_status ferryi_region_copies_make(struct ferryi_region_copies *copies, ferry_context *context, const struct ferryi_region *regions, size_t count);
-void ferryi_region_copies_free(struct ferryi_region_copies *copies);
+/* Copies plain regions, row by row, as one plan: on this thread, or started where `event` is not NULL. */
+ferry_status ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions, size_t count,
+                                const struct ferryi_plan_options *options, ferry_event **event);
 
 /* ferry_copy() of whatever regions, without the shortest path for one. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
