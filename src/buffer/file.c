@@ -3,28 +3,24 @@
 
 #include <stdlib.h>
 
-#include "src/buffer/copy.h"
-
 /* Loads and stores: copies whose other side is an open file in place of the caller's memory. */
 
 ferry_status
-ferryi_buffer_load(ferry_buffer *buffer, struct ferryi_range range, struct ferryi_file_range source, int place,
-                   const ferry_copy_options *options, const atomic_bool *cancelled)
+ferryi_buffer_load(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range source, int place)
 {
-    struct ferryi_copy_call call = {.file = source, .options = options, .cancelled = cancelled};
-    ferry_status status = ferryi_copy_plan_from(&call, buffer->store, range, NULL, place);
-    call.main.reason = "load";
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+    call->file = source;
+    ferry_status status = ferryi_copy_plan_from(call, store, range, NULL, place);
+    call->main.reason = "load";
+    return status == FERRY_OK ? ferryi_copy_run(call) : status;
 }
 
 ferry_status
-ferryi_buffer_store(ferry_buffer *buffer, struct ferryi_range range, struct ferryi_file_range target,
-                    const ferry_copy_options *options, const atomic_bool *cancelled)
+ferryi_buffer_store(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range target)
 {
-    struct ferryi_copy_call call = {.file = target, .options = options, .cancelled = cancelled};
-    ferryi_copy_plan_to(&call, buffer->store, range, NULL);
-    call.main.reason = "store";
-    return ferryi_copy_run(&call);
+    call->file = target;
+    ferryi_copy_plan_to(call, store, range, NULL);
+    call->main.reason = "store";
+    return ferryi_copy_run(call);
 }
 
 void

@@ -6,14 +6,12 @@
 
 #include <ferry/file.h>
 
-#include "src/buffer/buffer.h"
-#include "src/transfer/file.h"
+#include "src/buffer/copy.h"
 
-/* Into the copy at `place`, or with -1 to where the range is current. */
-ferry_status ferryi_buffer_load(ferry_buffer *buffer, struct ferryi_range range, struct ferryi_file_range source, int place,
-                                const ferry_copy_options *options, const atomic_bool *cancelled);
-ferry_status ferryi_buffer_store(ferry_buffer *buffer, struct ferryi_range range, struct ferryi_file_range target,
-                                 const ferry_copy_options *options, const atomic_bool *cancelled);
+/* Into the copy at `place`, or with -1 to where the range is current. `call` has who follows and stops it, and nothing else. */
+ferry_status ferryi_buffer_load(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range source,
+                                int place);
+ferry_status ferryi_buffer_store(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range target);
 
 /* Say in the log that the page cache could not be avoided after all. */
 void ferryi_file_note_direct(const ferry_context *context, const struct ferryi_file *file, bool wanted);

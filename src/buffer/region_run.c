@@ -88,11 +88,9 @@ load_rows(struct ferryi_region_list *list, const struct ferryi_region *region, s
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         uint64_t at = region->source.file_offset + ferryi_region_row_at(region, &region->source, row);
-        struct ferryi_copy_call call = {.file = {file, at}, .whole = &list->whole};
-        status = ferryi_copy_plan_from(&call, region->target.store, ferryi_region_row(region, &region->target, row), NULL, list->setting.place);
-        call.main.reason = "load";
-        if (status == FERRY_OK)
-            status = ferryi_copy_run(&call);
+        struct ferryi_copy_call call = {.whole = &list->whole};
+        status = ferryi_buffer_load(&call, region->target.store, ferryi_region_row(region, &region->target, row),
+                                    (struct ferryi_file_range){file, at}, list->setting.place);
     }
     return status;
 }
@@ -104,10 +102,9 @@ store_rows(struct ferryi_region_list *list, const struct ferryi_region *region, 
     size_t rows = region->count > 0 ? ferryi_region_rows(region) : 0;
     for (size_t row = 0; row < rows && status == FERRY_OK; row++) {
         uint64_t at = region->target.file_offset + ferryi_region_row_at(region, &region->target, row);
-        struct ferryi_copy_call call = {.file = {file, at}, .whole = &list->whole};
-        ferryi_copy_plan_to(&call, region->source.store, ferryi_region_row(region, &region->source, row), NULL);
-        call.main.reason = "store";
-        status = ferryi_copy_run(&call);
+        struct ferryi_copy_call call = {.whole = &list->whole};
+        status = ferryi_buffer_store(&call, region->source.store, ferryi_region_row(region, &region->source, row),
+                                     (struct ferryi_file_range){file, at});
     }
     return status;
 }

@@ -8,10 +8,19 @@
 /* One range, one claim, nothing allocated: a copy call on the stack, or in a job of the helper thread. ferry_copy() ends here too where it may. */
 
 static ferry_status
-place_of(ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
+place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
 {
     *out = -1;
     return options && options->stream ? ferryi_async_place(buffer->store->context, options->stream, what, out) : FERRY_OK;
+}
+
+/* The range, and the place that the stream of the options means. */
+static ferry_status
+check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const ferry_copy_options *options,
+      const char *what, struct ferryi_range *out_range, int *out_place)
+{
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, memory, what, out_range);
+    return status == FERRY_OK ? place_of(buffer, options, what, out_place) : status;
 }
 
 static ferry_status
@@ -31,14 +40,12 @@ run(struct ferryi_copy_call *call, size_t bytes, const ferry_copy_options *optio
 
 ferry_status
 ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count,
-                    const ferry_copy_options *options)
+                       const ferry_copy_options *options)
 {
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, source, "copy from memory", &range);
-    if (status == FERRY_OK)
-        status = place_of(buffer, options, "copy from memory", &place);
+    ferry_status status = check(buffer, element, offset, count, source, options, "copy from memory", &range, &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
@@ -49,14 +56,12 @@ ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_
 
 ferry_status
 ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count,
-                  const ferry_copy_options *options)
+                     const ferry_copy_options *options)
 {
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, target, "copy to memory", &range);
-    if (status == FERRY_OK)
-        status = place_of(buffer, options, "copy to memory", &place);
+    ferry_status status = check(buffer, element, offset, count, target, options, "copy to memory", &range, &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
@@ -83,7 +88,7 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
 
 ferry_status
 ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source, size_t source_offset,
-               size_t count, const ferry_copy_options *options)
+                  size_t count, const ferry_copy_options *options)
 {
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {0};
@@ -101,16 +106,14 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
 
 ferry_status
 ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
-               const ferry_copy_options *options)
+                  const ferry_copy_options *options)
 {
     ferry_status status;
     do {
         struct ferryi_range range;
         struct ferryi_copy_call call = {0};
         int place;
-        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
-        if (status == FERRY_OK)
-            status = place_of(buffer, options, "fill", &place);
+        status = check(buffer, element, offset, count, value, options, "fill", &range, &place);
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
@@ -124,7 +127,7 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
 
 ferry_status
 ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *path, uint64_t file_offset,
-               const ferry_copy_options *options)
+                  const ferry_copy_options *options)
 {
     ferry_copy_region region = {.target = {.buffer = buffer, .element = element, .offset = offset},
                                 .source = {.path = path, .file_offset = file_offset},
@@ -136,7 +139,7 @@ ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t off
 
 ferry_status
 ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *path, uint64_t file_offset,
-                const ferry_copy_options *options)
+                   const ferry_copy_options *options)
 {
     ferry_copy_region region = {.source = {.buffer = buffer, .element = element, .offset = offset},
                                 .target = {.path = path, .file_offset = file_offset},

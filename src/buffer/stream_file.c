@@ -147,8 +147,8 @@ load_all(void *argument)
         uint64_t begun = ferryi_now_ns();
         struct ferryi_file_range source = {&pipeline->input, pipeline->options->input_offset + bytes_before(pipeline, chunk)};
         int place = pipeline->options->direct ? FERRY_PLACE_HOST : pipeline->place;
-        ferry_status status = ferryi_buffer_load(slot_of(pipeline, chunk)->whole, (struct ferryi_range){0, bytes}, source, place, NULL,
-                                                 &pipeline->stop);
+        struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
+        ferry_status status = ferryi_buffer_load(&call, slot_of(pipeline, chunk)->whole->store, (struct ferryi_range){0, bytes}, source, place);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
@@ -166,11 +166,12 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     size_t bytes = bytes_of(pipeline, chunk);
     uint64_t begun = ferryi_now_ns();
     struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset + bytes_before(pipeline, chunk)};
+    struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
     ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
         status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes, FERRY_PLACE_HOST, NULL);
     if (status == FERRY_OK)
-        status = ferryi_buffer_store(slot->whole, (struct ferryi_range){0, bytes}, target, NULL, &pipeline->stop);
+        status = ferryi_buffer_store(&call, slot->whole->store, (struct ferryi_range){0, bytes}, target);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;
     pipeline->stats.bytes_written += status == FERRY_OK ? bytes : 0;
     return status;

@@ -257,6 +257,67 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
     free(values);
 }
 
+/* -- syncs -- */
+
+/* "With options->event set the call returns at once, and the event reports the end" */
+static void
+test_a_sync_is_followed_by_its_event(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= 1; place++) {
+        ferry_buffer *b = make_ints(f, COUNT);
+        ferry_event *event;
+        size_t done, total;
+        write_counting(f, b, 1 - place, 0, COUNT, 7);
+        OK(ferry_buffer_sync_to(b, 10, COUNT - 10, place, ASYNC(NULL, &event)));
+        OK(ferry_event_synchronize(event));
+        OK(ferry_event_progress(event, &done, &total));
+        assert_int_equal(total, BYTES - 10 * sizeof(int32_t));
+        assert_int_equal(done, total);
+        ferry_event_destroy(&event);
+        ferry_buffer *view;
+        OK(ferry_buffer_view(b, INT, 10, COUNT - 10, &view));
+        assert_true(ferry_buffer_is_current(view, place));
+        ferry_buffer_destroy(&view);
+        expect_counting(f, b, place, 0, COUNT, 7);
+        OK(ferry_buffer_sync_to(b, 0, 0, place, ASYNC(NULL, &event))); /* nothing */
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_sync_to(b, 0, COUNT, place, &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE}));
+        ferry_buffer_destroy(&b);
+    }
+}
+
+static bool
+stop_at_once(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    atomic_fetch_add((atomic_int *)user, 1);
+    return false;
+}
+
+/* keep_going and the event's cancel stop it; the bytes are where they were. */
+static void
+test_a_sync_with_an_event_is_stopped(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        skip();
+    ferry_buffer *b = make_ints(f, COUNT);
+    ferry_event *event;
+    atomic_int asked;
+    atomic_init(&asked, 0);
+    write_counting(f, b, 0, 0, COUNT, 7);
+    const ferry_copy_options options = {.event = &event, .chunk_bytes = BYTES / 8, .keep_going = stop_at_once, .user = &asked};
+    OK(ferry_buffer_sync_to(b, 0, COUNT, 1, &options));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_event_synchronize(event));
+    ferry_event_destroy(&event);
+    assert_true(atomic_load(&asked) > 0);
+    assert_false(ferry_buffer_is_current(b, 1));
+    expect_counting(f, b, 0, 0, COUNT, 7);
+    ferry_buffer_destroy(&b);
+}
+
 /* -- progress -- */
 
 /* Asks again and again until the call has ended: never less than before, of the same total; at the end all of it. */
@@ -420,6 +481,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory_may_be_touched_after_the_event),
         TEST(test_the_stream_of_a_prefetch_may_go_first),
+        TEST(test_a_sync_is_followed_by_its_event),
+        TEST(test_a_sync_with_an_event_is_stopped),
         TEST(test_calls_take_effect_in_the_order_of_submission),
         TEST(test_scopes_wait_for_calls_in_flight),
         TEST(test_cancelled_calls_leave_the_map_truthful),
