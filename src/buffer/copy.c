@@ -82,15 +82,23 @@ ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t do
     return status != FERRY_OK ? status : closed;
 }
 
+static ferry_status
+prepare(struct ferryi_copy_call *call)
+{
+    if (!call->other.store)
+        return ferryi_access_prepare(&call->main, 1);
+    struct ferryi_access both[2] = {call->main, call->other};
+    return ferryi_access_prepare(both, 2);
+}
+
 /* From prepare to close; `step` moves the bytes. */
 static ferry_status
 run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
                                                              struct ferryi_transfer_job *job))
 {
     ferryi_claim_is_held();
-    struct ferryi_access both[2] = {call->main, call->other};
     struct ferryi_access *main = &call->main;
-    ferry_status status = ferryi_access_prepare(both, call->other.store ? 2 : 1);
+    ferry_status status = prepare(call);
     if (status != FERRY_OK)
         return status;
     size_t bytes = main->end - main->begin;
@@ -253,13 +261,14 @@ ferryi_copy_claim(struct ferryi_copy_call *call)
         call->main.under = ferryi_copy_under(call->whole, call->main.store);
         call->other.under = call->other.store ? ferryi_copy_under(call->whole, call->other.store) : 0;
     }
+    if (!call->other.store)
+        return ferryi_access_claim(&call->main, 1);
     struct ferryi_access list[3] = {call->main, call->other, call->rest};
-    ferry_status status = ferryi_access_claim(list, call->rest.store ? 3 : call->other.store ? 2 : 1);
+    ferry_status status = ferryi_access_claim(list, call->rest.store ? 3 : 2);
     if (status != FERRY_OK)
         return status;
     call->main = taken(list, &call->main);
-    if (call->other.store)
-        call->other = taken(list, &call->other);
+    call->other = taken(list, &call->other);
     if (call->rest.store)
         call->rest = taken(list, &call->rest);
     return FERRY_OK;
