@@ -95,7 +95,10 @@ convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t 
 
 /* -- lists -- */
 
-/* reallocarray(): tests that let allocations fail do not mean these. */
+/*
+ * Tests that inject allocation failures wrap malloc() and its kin. The lists use reallocarray(), which is not wrapped, so that the
+ * failure reaches the library.
+ */
 
 ferry_status
 copy_list_create(copy_list **out)
