@@ -44,9 +44,9 @@ static ferry_status
 create_kernel(ferry_context *context, ferry_kernel **out)
 {
     const ferry_parameter parameters[] = {
-        {ferry_float_element(), FERRY_READ},
-        {ferry_float_element(), FERRY_READ},
-        {ferry_float_element(), FERRY_OVERWRITE},
+        {.element = ferry_float_element(), .access = FERRY_READ},
+        {.element = ferry_float_element(), .access = FERRY_READ},
+        {.element = ferry_float_element(), .access = FERRY_OVERWRITE},
         {.element = ferry_size_element()},
     };
     const ferry_kernel_source source = {

@@ -93,8 +93,8 @@ hillshade_kernel_source(ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT])
 {
     const ferry_element *real = ferry_float_element(), *size = ferry_size_element();
 
-    parameters[HEIGHT] = (ferry_parameter){real, FERRY_READ};
-    parameters[SHADE] = (ferry_parameter){real, FERRY_OVERWRITE};
+    parameters[HEIGHT] = (ferry_parameter){.element = real, .access = FERRY_READ};
+    parameters[SHADE] = (ferry_parameter){.element = real, .access = FERRY_OVERWRITE};
     parameters[ROWS] = parameters[COLUMNS] = (ferry_parameter){.element = size};
     parameters[AZIMUTH] = parameters[ALTITUDE] = (ferry_parameter){.element = real};
     parameters[SCALE_EAST] = parameters[SCALE_NORTH] = (ferry_parameter){.element = real};

@@ -35,7 +35,7 @@ scramble_on_host(const ferry_call *call, void *user)
 ferry_kernel_source
 scramble_kernel_source(ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT])
 {
-    parameters[NUMBERS] = (ferry_parameter){ferry_uint32_element(), FERRY_UPDATE};
+    parameters[NUMBERS] = (ferry_parameter){.element = ferry_uint32_element(), .access = FERRY_UPDATE};
     parameters[FIRST] = parameters[COUNT] = (ferry_parameter){.element = ferry_size_element()};
     return (ferry_kernel_source){
         .name = "scramble",

@@ -55,8 +55,8 @@ spread_kernel_source(ferry_parameter parameters[SPREAD_PARAMETER_COUNT])
 {
     for (int i = 0; i < SPREAD_PARAMETER_COUNT; i++)
         parameters[i] = (ferry_parameter){.element = ferry_size_element()};
-    parameters[NOW] = (ferry_parameter){ferry_float_element(), FERRY_READ};
-    parameters[NEXT] = (ferry_parameter){ferry_float_element(), FERRY_OVERWRITE};
+    parameters[NOW] = (ferry_parameter){.element = ferry_float_element(), .access = FERRY_READ};
+    parameters[NEXT] = (ferry_parameter){.element = ferry_float_element(), .access = FERRY_OVERWRITE};
     return (ferry_kernel_source){
         .name = "spread",
         .cuda_source = cuda_source,

@@ -48,6 +48,7 @@ typedef struct ferry_conversion {
     const ferry_element *to;
     ferry_convert_function *convert; /**< NULL: the library's conversion, when both elements are
                                           scalars */
+    uint64_t reserved[2];
 } ferry_conversion;
 
 /**

@@ -28,6 +28,7 @@ typedef struct ferry_field {
     uint32_t bits;     /**< size of one scalar */
     size_t offset;     /**< bytes from the start of the struct */
     size_t count;      /**< 1, or the length of an array member */
+    uint64_t reserved[2];
 } ferry_field;
 
 /**
@@ -52,6 +53,7 @@ typedef struct ferry_element {
     size_t field_count;           /**< length of `fields` */
     const char *cuda_declaration; /**< inserted before kernel source that uses the struct; NULL for
                                        scalars */
+    uint64_t reserved[4];
 } ferry_element;
 
 /**

@@ -22,6 +22,7 @@ typedef struct ferry_kernel ferry_kernel;
 typedef struct ferry_parameter {
     const ferry_element *element; /**< for access 0, NULL accepts a struct of any size */
     ferry_access access;
+    uint64_t reserved[2];
 } ferry_parameter;
 
 /** Launch dimensions: blocks, and threads per block. Zeros in y and z mean 1. */
@@ -61,6 +62,7 @@ typedef struct ferry_argument {
         unsigned char bytes[FERRY_VALUE_BYTES];
         uint64_t words[FERRY_VALUE_BYTES / 8];
     } value;
+    uint64_t reserved[2];
 } ferry_argument;
 
 /**

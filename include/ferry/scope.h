@@ -32,15 +32,15 @@ typedef enum ferry_access {
  *
  * A scope lives on the caller's stack and allocates no memory. It needs no initialization before it
  * is opened; {0} is a valid closed scope. Any thread may close a scope, not only the one that
- * opened it. Its members are private. Reusing a scope that is still open leaks the first one: it
+ * opened it. Its content is private. Reusing a scope that is still open leaks the first one: it
  * stays open until the buffer is destroyed.
  */
 typedef struct ferry_scope {
-    void *store;
-    uint64_t id;
-    uint32_t slot;
-    uint32_t flags;
+    uint64_t opaque;
+    uint64_t opaque_rest[3];
 } ferry_scope;
+
+FERRY_STATIC_ASSERT(sizeof(ferry_scope) == 32, "a scope has 32 bytes");
 
 /**
  * Closes a scope: its pointer must not be used any more. The close of a write scope makes its bytes

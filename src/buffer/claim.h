@@ -143,16 +143,6 @@ ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
     ferryi_access_free_claim(store, claim, slot);
 }
 
-/* The scope of an access that is open. */
-static inline void
-ferryi_scope_set(ferry_scope *scope, const struct ferryi_access *access)
-{
-    scope->store = access->store;
-    scope->id = access->id;
-    scope->slot = access->slot;
-    scope->flags = 0;
-}
-
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_claim_is_hit(ferryi_store *store, const struct ferryi_access *access)

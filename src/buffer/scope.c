@@ -5,6 +5,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/scope.h"
 
 /*
  * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
@@ -51,7 +52,7 @@ copy_of(ferryi_store *store, const ferryi_lane *lane)
  * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain.
  */
 FERRYI_INLINE bool
-open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     if (!ferryi_store_lock_plain(store))
         return false;
@@ -86,7 +87,7 @@ open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferry
 /* Under the lock: a write, or a read beside others, without moving, reserving or waiting for anything. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
@@ -116,7 +117,7 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 
 /* The first write into a new copy is a hit as soon as it has memory. */
 static __attribute__((noinline)) ferry_status
-open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_lane *lane, ferry_scope *scope, void **out,
+open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out,
          bool *out_open)
 {
     struct ferryi_place_copy fresh;
@@ -134,7 +135,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
 }
 
 FERRYI_COLD static ferry_status
-open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     if (range.begin == range.end) {
         if (ferryi_store_is_dead(store))
@@ -160,7 +161,7 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
 static ferry_status
-open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, ferry_scope *scope, void **out)
+open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) && ferryi_store_lock_plain(store)) {
         bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
@@ -180,14 +181,14 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
 
 /* All but the range. */
 FERRYI_INLINE bool
-arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const ferry_scope *scope, void *const *out)
+arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const struct ferryi_scope *scope, void *const *out)
 {
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
 FERRYI_COLD static ferry_status
 refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
-            const ferry_scope *scope, void *const *out)
+            const struct ferryi_scope *scope, void *const *out)
 {
     const char *what = ferryi_scope_call(access, place);
     if (!scope || !out)
@@ -200,7 +201,7 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
 }
 
 static inline bool
-open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const ferry_scope *scope,
+open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const struct ferryi_scope *scope,
           void *const *out, struct ferryi_range *range)
 {
     return arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
@@ -208,7 +209,7 @@ open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access
 }
 
 FERRYI_AT_EDGE static ferry_status
-open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, ferry_scope *scope,
+open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, struct ferryi_scope *scope,
           void **out)
 {
     struct ferryi_range range;
@@ -225,16 +226,17 @@ ferry_status
 ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
                        ferry_scope *scope, void **out)
 {
+    struct ferryi_scope *body = ferryi_scope_of(scope);
     struct ferryi_range range;
-    if (access == FERRY_READ && arguments_fit(buffer, element, scope, out) && find_range(buffer, offset, count, &range) &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), NULL, scope, out))
+    if (access == FERRY_READ && arguments_fit(buffer, element, body, out) && find_range(buffer, offset, count, &range) &&
+        open_read_hit(buffer->store, range, goes_to_end(buffer, count), NULL, body, out))
         return FERRY_OK;
-    return open_host(buffer, element, access, offset, count, scope, out);
+    return open_host(buffer, element, access, offset, count, body, out);
 }
 
 FERRYI_AT_EDGE static ferry_status
 open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
-            ferry_scope *scope, void **out)
+            struct ferryi_scope *scope, void **out)
 {
     ferryi_lane *lane;
     struct ferryi_range range;
@@ -254,12 +256,13 @@ ferry_status
 ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset,
                          size_t count, ferry_scope *scope, void **out)
 {
+    struct ferryi_scope *body = ferryi_scope_of(scope);
     struct ferryi_range range;
-    if (access == FERRY_READ && stream && arguments_fit(buffer, element, scope, out) && stream->context == buffer->store->context &&
+    if (access == FERRY_READ && stream && arguments_fit(buffer, element, body, out) && stream->context == buffer->store->context &&
         find_range(buffer, offset, count, &range) && stream->lane->is_plain &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), stream->lane, scope, out))
+        open_read_hit(buffer->store, range, goes_to_end(buffer, count), stream->lane, body, out))
         return FERRY_OK;
-    return open_device(buffer, element, access, stream, offset, count, scope, out);
+    return open_device(buffer, element, access, stream, offset, count, body, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
@@ -324,7 +327,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 /* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
-find_claim(const ferry_scope *scope)
+find_claim(const struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     ferryi_store_lock(store);
@@ -337,13 +340,13 @@ find_claim(const ferry_scope *scope)
 
 /* Of scopes that share a claim each has a bit of its own. A scope that has the claim alone has no flags. */
 static uint32_t
-share_of(const ferry_scope *scope)
+share_of(const struct ferryi_scope *scope)
 {
-    return 1u << (scope->flags & (FERRYI_CLAIM_SHARES - 1));
+    return 1u << (scope->share & (FERRYI_CLAIM_SHARES - 1));
 }
 
 static bool
-is_shared(const struct ferryi_claim *claim, const ferry_scope *scope)
+is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
 {
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
@@ -357,7 +360,7 @@ take_claim(struct ferryi_claim *claim)
 }
 
 FERRYI_COLD static ferry_status
-close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
+close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
 {
     struct ferryi_access access = {.store = scope->store, .begin = claim->begin, .end = claim->end, .access = claim->access,
                                    .place = claim->place, .id = claim->id, .slot = scope->slot};
@@ -367,7 +370,7 @@ close_slow(ferry_scope *scope, const struct ferryi_claim *claim, enum ferryi_clo
 
 /* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
 FERRYI_COLD static ferry_status
-close_how(ferry_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
+close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
 {
     ferryi_store *store = scope->store;
     ferry_status status = ferryi_callback_check("close a scope");
@@ -404,7 +407,7 @@ close_how(ferry_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
 /* No common READ hit: with the plain lock held, and a claim that may be another's. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
-close_locked(ferry_scope *scope)
+close_locked(struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
@@ -419,7 +422,7 @@ close_locked(ferry_scope *scope)
 }
 
 static __attribute__((noinline)) ferry_status
-close_scope(ferry_scope *scope)
+close_scope(struct ferryi_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
@@ -429,19 +432,20 @@ close_scope(ferry_scope *scope)
 ferry_status
 ferry_scope_close(ferry_scope *scope)
 {
-    ferryi_store *store = scope ? scope->store : NULL;
+    struct ferryi_scope *body = ferryi_scope_of(scope);
+    ferryi_store *store = body ? body->store : NULL;
     if (store && ferryi_store_lock_plain(store)) {
-        uint32_t slot = scope->slot;
+        uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit = slot < store->claim_high && claim->id == scope->id && close_read_hit(store, claim);
+        bool hit = slot < store->claim_high && claim->id == body->id && close_read_hit(store, claim);
         if (!hit)
-            return close_locked(scope);
+            return close_locked(body);
         ferryi_access_free_claim(store, claim, slot);
-        scope->store = NULL;
+        body->store = NULL;
         ferryi_store_unlock_plain(store);
         return FERRY_OK;
     }
-    return close_scope(scope);
+    return close_scope(body);
 }
 
 ferry_status
@@ -449,7 +453,8 @@ ferry_scope_abandon(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a scope: it is NULL");
-    return scope->store ? close_how(scope, FERRYI_CLOSE_ABANDON, NULL) : FERRY_OK;
+    struct ferryi_scope *body = ferryi_scope_of(scope);
+    return body->store ? close_how(body, FERRYI_CLOSE_ABANDON, NULL) : FERRY_OK;
 }
 
 ferry_status
@@ -457,7 +462,8 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 {
     if (!scope || !last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope on a stream: scope or stream is NULL");
-    ferryi_store *store = scope->store;
+    struct ferryi_scope *body = ferryi_scope_of(scope);
+    ferryi_store *store = body->store;
     if (!store)
         return FERRY_OK;
     ferry_status status = ferryi_callback_check("close a scope on a stream");
@@ -465,9 +471,9 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         return status;
     if (last_use->context != store->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "close a scope on a stream: the stream belongs to another context");
-    struct ferryi_claim *claim = find_claim(scope);
+    struct ferryi_claim *claim = find_claim(body);
     if (!claim) {
-        scope->store = NULL;
+        body->store = NULL;
         return FERRY_OK;
     }
     int place = claim->place;
@@ -475,7 +481,7 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     if (place != last_use->lane->place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
-    return close_how(scope, FERRYI_CLOSE_COMMIT, last_use->lane);
+    return close_how(body, FERRYI_CLOSE_COMMIT, last_use->lane);
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/scope.h"
 
 /* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
 
@@ -45,16 +46,16 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *l
 
 /* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
 static void
-share_claim(const struct ferryi_access *from, ferry_scope *scope)
+share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
     ferryi_store_lock(from->store);
     uint32_t *shares = &from->store->claims[from->slot].shares;
     if (*shares == 0) {
         *shares = 1u << 1;
-        scope->flags = 1;
+        scope->share = 1;
     } else {
-        scope->flags = 32u - (uint32_t)__builtin_clz(*shares);
-        *shares |= 1u << scope->flags;
+        scope->share = 32u - (uint32_t)__builtin_clz(*shares);
+        *shares |= 1u << scope->share;
     }
     ferryi_store_unlock(from->store);
 }
@@ -77,10 +78,10 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
         if (index[i] == SIZE_MAX)
             continue;
         const struct ferryi_access *from = &merged[group[index[i]]];
-        ferryi_scope_set(&scopes[i], from);
+        ferryi_scope_set(ferryi_scope_of(&scopes[i]), from);
         if (pointers)
             pointers[i] = hand_out_one(from, &wanted[index[i]]);
-        share_claim(from, &scopes[i]);
+        share_claim(from, ferryi_scope_of(&scopes[i]));
     }
 }
 
@@ -153,7 +154,7 @@ void
 ferry_scope_close_all(ferry_scope *scopes, size_t count)
 {
     for (size_t i = 0; scopes && i < count; i++) {
-        ferryi_store *store = scopes[i].store;
+        ferryi_store *store = ferryi_scope_of(&scopes[i])->store;
         ferry_context *context = store ? store->context : NULL;
         if (ferry_scope_close(&scopes[i]) != FERRY_OK && context)
             ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count, ferry_last_error());

@@ -35,7 +35,7 @@ make_everywhere(fixture *f, int first)
 static void
 kernels_open(fixture *f, struct kernels *k)
 {
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     work_open(f, &k->w);
     OK(ferry_kernel_create(f->context, &source, &k->failing));
@@ -231,7 +231,7 @@ static ferry_status
 derive(struct kernels *k, ferry_buffer *target, enum derivation how)
 {
     double values[COUNT];
-    const ferry_conversion widening = {INT, DOUBLE, NULL};
+    const ferry_conversion widening = {.from = INT, .to = DOUBLE};
     switch (how) {
     case COPY: return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT, NULL);
     case COPY_ROWS: return copy_rows(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20, NULL);

@@ -274,7 +274,7 @@ DO(ferry_scope_open_all, ferry_argument argument = whole(w); ferry_status status
 RETURN(ferry_scope_close, &w->host_scope)
 RETURN(ferry_scope_close_on, &w->device_scope, w->stream)
 RETURN(ferry_scope_abandon, &w->host_scope)
-DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1); return w->host_scope.store ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1); return w->host_scope.opaque ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 RETURN(ferry_stream_create, w->context, 1, &w->made_stream)
 RETURN(ferry_stream_wrap, w->context, 1, ferry_stream_native(w->own_stream), &w->made_stream)
 RETURN(ferry_stream_flush, w->stream)
@@ -417,7 +417,7 @@ open_handles(struct world *w)
     void *pointer;
     static int wrapped[COUNT];
     const ferry_pool_backend own = {.alloc = own_alloc, .free = own_free, .user = w}, simple = {.alloc = simple_alloc, .free = simple_free};
-    const ferry_parameter parameter = {INT, FERRY_UPDATE};
+    const ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     const ferry_kernel_source source = {.name = "nothing", .host_function = do_nothing, .parameters = &parameter, .parameter_count = 1};
     w->same = make_filled(w, INT, "same");
     w->other = make_filled(w, INT, "other");
@@ -578,7 +578,7 @@ static bool
 run_conversion(struct world *w)
 {
     static float floats[COUNT];
-    const ferry_conversion conversion = {FLOAT, INT, convert};
+    const ferry_conversion conversion = {.from = FLOAT, .to = INT, .convert = convert};
     OK(copy_from_converted(w->same, &conversion, 0, floats, COUNT, FERRY_CONVERT_SATURATE, NULL));
     return true;
 }
@@ -595,7 +595,7 @@ static bool
 run_host_body(struct world *w)
 {
     ferry_place_info info;
-    const ferry_parameter parameter = {INT, FERRY_UPDATE};
+    const ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     const ferry_kernel_source source = {.name = "body", .host_function = host_body, .user = w, .parameters = &parameter, .parameter_count = 1};
     const ferry_argument argument = ferry_buffer_argument(w->same, INT, 0, COUNT);
     OK(ferry_context_get_place_info(w->context, 1, &info));
@@ -929,8 +929,8 @@ static int
 setup(void **state)
 {
     lazy_register();
-    from_float = (ferry_conversion){FLOAT, INT, NULL};
-    from_int = (ferry_conversion){INT, FLOAT, NULL};
+    from_float = (ferry_conversion){.from = FLOAT, .to = INT};
+    from_int = (ferry_conversion){.from = INT, .to = FLOAT};
     signal(SIGALRM, too_long);
     for (int i = 0; i < COUNT; i++)
         memory[i] = i;

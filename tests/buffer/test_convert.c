@@ -191,7 +191,7 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
 static void
 need_conversions(fixture *f)
 {
-    const ferry_conversion widening = {ferry_byte_element(), ferry_double_element(), NULL};
+    const ferry_conversion widening = {.from = ferry_byte_element(), .to = ferry_double_element()};
     if (f->places > 0 && strcmp(device_of(f, 1)->kind, "cuda") == 0 && !ferryi_device_converts(f->context, 1, &widening))
         skip();
 }
@@ -306,7 +306,7 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     const double *from = source;
     for (size_t i = 0; i < count && policy == FERRY_CONVERT_CHECK; i++)
         if (!(from[i] >= -255 && from[i] <= 0))
-            return ferry_conversion_failed(&(ferry_conversion){DOUBLE, BYTE, NULL}, i);
+            return ferry_conversion_failed(&(ferry_conversion){.from = DOUBLE, .to = BYTE}, i);
     for (size_t i = 0; i < count && target; i++)
         ((unsigned char *)target)[i] = (unsigned char)-from[i];
     return FERRY_OK;
@@ -317,7 +317,7 @@ static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
     fixture *f = *state;
-    const ferry_conversion own = {DOUBLE, BYTE, byte_of_double};
+    const ferry_conversion own = {.from = DOUBLE, .to = BYTE, .convert = byte_of_double};
     for (int place = 0; place <= f->places; place++) {
         static double values[CROSSING];
         ferry_double_buffer d;
@@ -348,7 +348,7 @@ static void
 test_own_functions_run_on_the_host(void **state)
 {
     fixture *f = *state;
-    const ferry_conversion own = {BYTE, DOUBLE, double_of_byte};
+    const ferry_conversion own = {.from = BYTE, .to = DOUBLE, .convert = double_of_byte};
     for (int place = 1; place <= f->places; place++) {
         ferry_double_buffer d;
         OK(ferry_double_create(f->context, CROSSING, NULL, &d));
@@ -379,7 +379,7 @@ static void
 test_own_functions_may_refuse(void **state)
 {
     fixture *f = *state;
-    const ferry_conversion own = {BYTE, DOUBLE, refuse_at_last};
+    const ferry_conversion own = {.from = BYTE, .to = DOUBLE, .convert = refuse_at_last};
     double *values = malloc(CROSSING * sizeof(double));
     assert_non_null(values);
     memset(narrow, 7, sizeof(narrow));

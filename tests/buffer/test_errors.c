@@ -598,8 +598,8 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
-    ferry_conversion good = {DOUBLE, INT, double_to_int}, no_from = {NULL, INT, double_to_int}, no_to = {DOUBLE, NULL, double_to_int},
-                     no_function = {DOUBLE, DOUBLE, NULL}; /* only between two kinds of number has the library one */
+    ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int}, no_from = {.from = NULL, .to = INT, .convert = double_to_int}, no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
+                     no_function = {.from = DOUBLE, .to = DOUBLE}; /* only between two kinds of number has the library one */
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};

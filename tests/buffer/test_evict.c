@@ -389,7 +389,7 @@ static void
 test_kernels_that_fail_late(void **state)
 {
     fixture *f = *state;
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "late", .host_function = fail_late, .parameters = &parameter, .parameter_count = 1};
     ferry_place_info info;
     OK(ferry_context_get_place_info(f->context, 1, &info));

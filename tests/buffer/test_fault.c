@@ -546,7 +546,7 @@ negate(void *target, const void *source, size_t count, ferry_convert_policy poli
 static ferry_status
 run_convert_checked(struct world *world)
 {
-    const ferry_conversion own = {INT, FLOAT, negate};
+    const ferry_conversion own = {.from = INT, .to = FLOAT, .convert = negate};
     float values[COUNT];
     ferry_status status = copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
@@ -1103,7 +1103,7 @@ check_text(ferry_status expected, ferry_status status)
 static void
 check_failing_body(struct world *world)
 {
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     ferry_argument argument = ferry_buffer_argument(world->a, INT, 100, 200);
     ferry_kernel *kernel;

@@ -788,7 +788,7 @@ static void
 test_a_late_body_brings_nothing_back(void **state)
 {
     fixture *f = *state;
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *failing;
     work w;
@@ -815,7 +815,7 @@ static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {
     fixture *f = *state;
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *failing;
     work w;

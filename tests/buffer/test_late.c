@@ -273,7 +273,7 @@ make_failing(struct world *world)
 {
     static const ferry_access accesses[] = {FERRY_UPDATE, FERRY_OVERWRITE};
     for (size_t i = 0; i < LENGTH(accesses); i++) {
-        ferry_parameter parameter = {INT, accesses[i]};
+        ferry_parameter parameter = {.element = INT, .access = accesses[i]};
         ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
         OK(ferry_kernel_create(world->f->context, &source, &world->failing[i]));
     }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/scope.h"
 
 enum { COUNT = 1000 };
 
@@ -397,7 +398,7 @@ test_a_scope_on_a_rest_that_moves(void **state)
                                         : ferry_buffer_open_host(resizer.buffer, INT, (ferry_access)access, 0, FERRY_REST, &scope, &memory);
             OK(status);
             assert_true(have_met());
-            assert_int_equal(store->claims[scope.slot].end, counts[i / 2] * sizeof(int));
+            assert_int_equal(store->claims[ferryi_scope_of(&scope)->slot].end, counts[i / 2] * sizeof(int));
             OK(ferry_scope_close(&scope));
             DESTROY_BUFFERS(&resizer.buffer);
         }

@@ -269,7 +269,7 @@ test_streams_that_outlive_their_context(void **state)
     ferry_event *event, *other;
     ferry_kernel *kernel;
     bool done;
-    ferry_parameter parameter = {INT, FERRY_READ};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_READ};
     ferry_kernel_source source = {.name = "nothing", .host_function = nothing, .parameters = &parameter, .parameter_count = 1};
     OK(ferry_context_create(NULL, &context));
     OK(ferry_stream_create(context, 1, &stream));

@@ -171,7 +171,7 @@ test_a_kernel_that_faults(void **state)
     static struct world world;
     static const size_t sizes[] = {sizeof(void *)};
     static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry faulty(.param .u64 a) { ret; }\n";
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "faulty", .image = image, .image_bytes = sizeof(image), .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *kernel;
     (void)state;

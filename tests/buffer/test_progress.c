@@ -224,7 +224,7 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
-    const ferry_conversion own = {INT, DOUBLE, double_of_int};
+    const ferry_conversion own = {.from = INT, .to = DOUBLE, .convert = double_of_int};
     return copy_to_converted(w->target, &own, 0, w->memory, COUNT, FERRY_CONVERT_CHECK, options);
 }
 

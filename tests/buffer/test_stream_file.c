@@ -520,7 +520,7 @@ test_work_that_fails(void **state)
 {
     fixture *f = *state;
     const char *input = path_of("in"), *outputs[] = {NULL, path_of("out")};
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
     ferry_place_info info;
     ferry_kernel *kernel;

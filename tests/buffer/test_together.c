@@ -3,6 +3,7 @@
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/scope.h"
 #include "tests/support/fault.h"
 
 enum { COUNT = 1000 };
@@ -434,8 +435,8 @@ test_no_two_scopes_have_one_number(void **state)
         for (int k = 0; k <= i % 3; k++) {
             ferry_scope scope;
             open_at(f, b, 0, FERRY_UPDATE, 0, COUNT, &scope);
-            assert_true(scope.id > last);
-            last = scope.id;
+            assert_true(ferryi_scope_of(&scope)->id > last);
+            last = ferryi_scope_of(&scope)->id;
             OK(ferry_scope_close(&scope));
         }
         ferry_buffer_destroy(&b);

@@ -219,7 +219,7 @@ work_image(void)
 static ferry_kernel *
 make_kernel(fixture *f, const char *name, ferry_host_function *body, ferry_access first, ferry_access second)
 {
-    ferry_parameter parameters[] = {{INT, first}, {INT, second}, {ferry_size_element(), 0}, {ferry_size_element(), 0}};
+    ferry_parameter parameters[] = {{.element = INT, .access = first}, {.element = INT, .access = second}, {.element = ferry_size_element()}, {.element = ferry_size_element()}};
     ferry_kernel_source source = {.name = name, .image = image, .image_bytes = sizeof(image), .host_function = body,
                                   .parameters = parameters, .parameter_count = LENGTH(parameters)};
     ferry_kernel *kernel;

@@ -40,6 +40,6 @@ find(const char *name)
 ferry_status
 convert_by_name(const char *from, const char *to, void *target, const void *source, size_t count, int policy)
 {
-    const ferry_conversion conversion = {find(from), find(to), NULL};
+    const ferry_conversion conversion = {.from = find(from), .to = find(to)};
     return ferry_conversion_run(&conversion, target, source, count, (ferry_convert_policy)policy);
 }

@@ -75,7 +75,7 @@ nothing(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-static const ferry_parameter one_array[1] = {{NULL, FERRY_UPDATE}};
+static const ferry_parameter one_array[1] = {{.element = NULL, .access = FERRY_UPDATE}};
 
 static ferry_kernel_source
 kernel_source(ferry_parameter *parameter)

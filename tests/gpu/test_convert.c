@@ -97,7 +97,7 @@ test_same_as_host(void **state)
         size_t count = convert_values_fill(element, source, COUNT);
         upload(device_source, source, count * element->bytes);
         for (size_t to = 0; to < ferryi_number_count; to++) {
-            const ferry_conversion conversion = {element, convert_numbers[to].element(), NULL};
+            const ferry_conversion conversion = {.from = element, .to = convert_numbers[to].element()};
             const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion.from, conversion.to);
             if (!kernel)
                 continue;

@@ -83,7 +83,7 @@ ferry_status
 launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count, int first)
 {
     static const int one = 1;
-    ferry_parameter parameters[] = {{INT, FERRY_OVERWRITE}, {ferry_size_element(), 0}, {NULL, 0}, {NULL, 0}, {INT, 0}};
+    ferry_parameter parameters[] = {{.element = INT, .access = FERRY_OVERWRITE}, {.element = ferry_size_element()}, {.element = NULL}, {.element = NULL}, {.element = INT}};
     ferry_kernel_source source = {.name = "counting", .host_function = count_body, .parameters = parameters, .parameter_count = LENGTH(parameters)};
     struct small small = {first, ~first};
     struct large large = {.values = {[19] = first}};

@@ -143,7 +143,7 @@ fail_body(const ferry_call *call, void *user)
 static void
 make_failing_kernel(struct world *world)
 {
-    ferry_parameter parameter = {INT, FERRY_UPDATE};
+    ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
     ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
     if (strcmp(device_of(&world->f, world->f.places)->kind, "cuda") != 0)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));

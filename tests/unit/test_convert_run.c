@@ -268,9 +268,9 @@ test_own_numbers(void **state)
 {
     ferry_element half = {.name = "mine", .c_type = "uint16_t", .bytes = 2, .align = 2, .kind = FERRY_KIND_FLOAT, .bits = 16};
     ferry_element record = {.name = "record", .c_type = "struct record", .bytes = 4, .align = 4, .kind = FERRY_KIND_STRUCT};
-    const ferry_conversion to_half = {ferry_float_element(), &half, NULL};
-    const ferry_conversion to_record = {ferry_float_element(), &record, NULL};
-    const ferry_conversion to_itself = {ferry_float_element(), ferry_float_element(), NULL};
+    const ferry_conversion to_half = {.from = ferry_float_element(), .to = &half};
+    const ferry_conversion to_record = {.from = ferry_float_element(), .to = &record};
+    const ferry_conversion to_itself = {.from = ferry_float_element(), .to = ferry_float_element()};
     const float source[] = {1, -2, 65520, 5.9604645e-8f};
     const uint16_t expected[] = {0x3c00, 0xc000, 0x7c00, 1};
     uint16_t target[4];
@@ -297,7 +297,7 @@ refuse_three(void *target, const void *source, size_t count, ferry_convert_polic
 static void
 test_own_function(void **state)
 {
-    const ferry_conversion conversion = {ferry_float_element(), ferry_int_element(), refuse_three};
+    const ferry_conversion conversion = {.from = ferry_float_element(), .to = ferry_int_element(), .convert = refuse_three};
     const float source[3] = {0};
     int target = 0;
 

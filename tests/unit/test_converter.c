@@ -56,7 +56,7 @@ static const ferry_conversion *
 double_to_int(void)
 {
     static ferry_conversion conversion;
-    conversion = (ferry_conversion){ferry_double_element(), ferry_int_element(), NULL};
+    conversion = (ferry_conversion){.from = ferry_double_element(), .to = ferry_int_element()};
     return &conversion;
 }
 

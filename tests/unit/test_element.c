@@ -220,7 +220,7 @@ test_interned_copies_outlive_the_description(void **state)
 {
     (void)state;
     char name[] = "point", c_type[] = "struct point", x[] = "x", y[] = "y", code[] = "struct point { short x, y; };";
-    ferry_field fields[] = {{x, FERRY_KIND_INT, 16, 0, 1}, {y, FERRY_KIND_INT, 16, 2, 1}};
+    ferry_field fields[] = {{.name = x, .kind = FERRY_KIND_INT, .bits = 16, .offset = 0, .count = 1}, {.name = y, .kind = FERRY_KIND_INT, .bits = 16, .offset = 2, .count = 1}};
     ferry_element element = structure(4, 2, fields, 2);
     const ferry_element *kept = NULL;
     element.name = name;

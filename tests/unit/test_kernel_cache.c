@@ -312,7 +312,7 @@ open_fake(struct fakecuda *fake)
 static int
 use_kernel_with(const char *option)
 {
-    const ferry_parameter parameters[] = {{ferry_float_element(), FERRY_UPDATE}, {ferry_float_element(), 0}};
+    const ferry_parameter parameters[] = {{.element = ferry_float_element(), .access = FERRY_UPDATE}, {.element = ferry_float_element()}};
     const ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = parameters, .parameter_count = 2,
                                         .options = &option, .option_count = option != NULL};
     struct fakecuda fake;

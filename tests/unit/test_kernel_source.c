@@ -154,10 +154,10 @@ static void
 test_struct_declarations_come_first_and_once(void **state)
 {
     (void)state;
-    const ferry_field fields[] = {{"x", FERRY_KIND_FLOAT, 32, 0, 1}, {"y", FERRY_KIND_FLOAT, 32, 4, 1}};
+    const ferry_field fields[] = {{.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 0, .count = 1}, {.name = "y", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 1}};
     ferry_element pair = make_struct("pair", fields, 2, 8, "struct pair { float x, y; };");
     ferry_element one = make_struct("one", fields, 1, 4, "struct one { float x; };");
-    ferry_parameter parameters[] = {{&pair, FERRY_READ}, {&one, FERRY_UPDATE}, {&pair, FERRY_UPDATE}, {NULL, 0}};
+    ferry_parameter parameters[] = {{.element = &pair, .access = FERRY_READ}, {.element = &one, .access = FERRY_UPDATE}, {.element = &pair, .access = FERRY_UPDATE}, {.element = NULL}};
     ferry_kernel_source source = {.name = "swap", .parameters = parameters, .parameter_count = 4,
                                   .cuda_source = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
                                                  "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
@@ -218,14 +218,14 @@ test_malformed_descriptions_are_refused(void **state)
     assert_int_equal(ferry_kernel_check(&source, -1), FERRY_ERROR_INVALID_ARGUMENT);
     source.parameter_count = 1;
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    ferry_parameter parameter = {NULL, FERRY_READ};
+    ferry_parameter parameter = {.element = NULL, .access = FERRY_READ};
     source.parameters = &parameter;
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
     assert_says("parameter 0");
-    parameter = (ferry_parameter){ferry_size_element(), (ferry_access)9};
+    parameter = (ferry_parameter){.element = ferry_size_element(), .access = (ferry_access)9};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_element malformed = {.name = "odd", .bytes = 3, .align = 2, .kind = FERRY_KIND_INT, .bits = 24};
-    parameter = (ferry_parameter){&malformed, FERRY_READ};
+    parameter = (ferry_parameter){.element = &malformed, .access = FERRY_READ};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
     source.parameter_count = 0;
     source.option_count = 1;

@@ -104,8 +104,8 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_INVALID_STATE;
 }
 
-static const ferry_parameter add_parameters[] = {{&float_element, FERRY_READ}, {&float_element, FERRY_READ}, {&float_element, FERRY_OVERWRITE}};
-static const ferry_parameter scale_parameters[] = {{&float_element, FERRY_UPDATE}, {&float_element, 0}};
+static const ferry_parameter add_parameters[] = {{.element = &float_element, .access = FERRY_READ}, {.element = &float_element, .access = FERRY_READ}, {.element = &float_element, .access = FERRY_OVERWRITE}};
+static const ferry_parameter scale_parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}, {.element = &float_element}};
 
 static ferry_kernel *
 make_kernel(ferry_context *context, const char *name, ferry_host_function *body, void *user, const ferry_parameter *parameters, size_t count)
@@ -294,7 +294,7 @@ static void
 test_values_are_copied(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{NULL, 0}, {NULL, 0}};
+    static const ferry_parameter parameters[] = {{.element = NULL}, {.element = NULL}};
     FOR_EACH_DEVICE(device) {
         double result = 0;
         ferry_context *context = open_context(device);
@@ -323,7 +323,7 @@ static void
 test_empty_arrays_and_signatures(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
     FOR_EACH_DEVICE(device) {
         bool seen = false;
         ferry_context *context = open_context(device);
@@ -363,7 +363,7 @@ test_many_arguments(void **state)
     ferry_context *context = open_context("emulated");
     ferry_buffer *a = make_buffer(context, values, COUNT);
     for (size_t i = 0; i < 20; i++) {
-        parameters[i] = (ferry_parameter){&float_element, i < 19 ? FERRY_READ : FERRY_OVERWRITE};
+        parameters[i] = (ferry_parameter){.element = &float_element, .access = i < 19 ? FERRY_READ : FERRY_OVERWRITE};
         arguments[i] = ferry_buffer_argument(a, &float_element, i, 1);
     }
     ferry_kernel *kernel = make_kernel(context, "sum", sum_body, NULL, parameters, 20);
@@ -478,7 +478,7 @@ static void
 test_what_a_failing_body_writes_is_lost(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
@@ -518,7 +518,7 @@ static void
 test_a_failure_without_a_sentence_tells_its_number(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
     const struct {
         ferry_status status;
         const char *said;
@@ -545,7 +545,7 @@ static void
 test_reading_at_once_sees_the_failure(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
     for (int pinned = 0; pinned < 2; pinned++) {
         FOR_EACH_DEVICE(device) {
             ferry_context *context = open_context(device);
@@ -579,7 +579,7 @@ static void
 test_failures_travel_with_the_data(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_OVERWRITE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
     FOR_EACH_DEVICE(device) {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
@@ -622,7 +622,7 @@ failing_late(const ferry_call *call, void *user)
     return failing_body(call, NULL);
 }
 
-static const ferry_parameter written[] = {{&float_element, FERRY_OVERWRITE}};
+static const ferry_parameter written[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
 
 /* As a kernel of the caller's own would write, in a scope on the default stream. */
 static void
@@ -843,7 +843,7 @@ test_a_failure_passed_on_keeps_its_message(void **state)
             continue;
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
-        static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+        static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
         ferry_kernel *solve = make_failing(context, parameters), *scale = make_scale(context, NULL), *add = make_add(context);
         float one = 1;
         ferry_argument whole_a = whole(a), scaled[] = {whole(a), ferry_element_value(&float_element, &one)};
@@ -913,7 +913,7 @@ static void
 test_everything_may_go_before_the_body_runs(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{&float_element, FERRY_UPDATE}};
+    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
     for (int i = 0; i < 2; i++) {
         ferry_context *context = open_context(i ? "lazy" : "emulated");
         ferry_stream *stream;

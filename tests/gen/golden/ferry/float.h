@@ -56,6 +56,7 @@ ferry_float_element(void)
         /* fields    */ NULL,
         /* count     */ 0,
         /* CUDA      */ NULL,
+        /* reserved  */ {0},
     };
 
     return &element;

@@ -75,6 +75,7 @@ ferry_byte_element(void)
         /* fields    */ NULL,
         /* count     */ 0,
         /* CUDA      */ NULL,
+        /* reserved  */ {0},
     };
 
     return &element;
@@ -110,6 +111,7 @@ ferry_half_element(void)
         /* fields    */ NULL,
         /* count     */ 0,
         /* CUDA      */ NULL,
+        /* reserved  */ {0},
     };
 
     return &element;
@@ -145,6 +147,7 @@ ferry_complex_float_element(void)
         /* fields    */ NULL,
         /* count     */ 0,
         /* CUDA      */ NULL,
+        /* reserved  */ {0},
     };
 
     return &element;
@@ -163,7 +166,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_byte_element(), ferry_float_element(), NULL };
+    const ferry_conversion conversion = { ferry_byte_element(), ferry_float_element(), NULL, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
@@ -210,7 +213,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_half_to_float(float *target, const ferry_half *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_half_element(), ferry_float_element(), NULL };
+    const ferry_conversion conversion = { ferry_half_element(), ferry_float_element(), NULL, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }

@@ -62,10 +62,10 @@ FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
 {
     static const ferry_field fields[] = {
-        {"x", FERRY_KIND_FLOAT, 32, 0, 1},
-        {"v", FERRY_KIND_FLOAT, 32, 4, 2},
-        {"label.tag", FERRY_KIND_UINT, 8, 16, 1},
-        {"label.weight", FERRY_KIND_FLOAT, 64, 24, 1},
+        {"x", FERRY_KIND_FLOAT, 32, 0, 1, {0}},
+        {"v", FERRY_KIND_FLOAT, 32, 4, 2, {0}},
+        {"label.tag", FERRY_KIND_UINT, 8, 16, 1, {0}},
+        {"label.weight", FERRY_KIND_FLOAT, 64, 24, 1, {0}},
     };
     static const ferry_element element = {
         /* name      */ "mylib_vec3",
@@ -79,7 +79,8 @@ mylib_vec3_element(void)
         /* count     */ sizeof(fields) / sizeof(fields[0]),
         /* CUDA      */
             "struct mylib_label { unsigned char tag; double weight; };\n"
-            "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
+            "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n",
+        /* reserved  */ {0},
     };
 
     return &element;
@@ -833,7 +834,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
@@ -848,7 +849,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
     ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
 
     region.source.element = ferry_float_element();
@@ -865,7 +866,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, ferry_float_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float };
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
     ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
         source_offset, count);
 
@@ -898,7 +899,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
@@ -913,7 +914,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
     ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
 
     region.source.element = ferry_double_element();
@@ -930,7 +931,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, ferry_double_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double };
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
     ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
         source_offset, count);
 
@@ -963,7 +964,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
@@ -978,7 +979,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
     ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
 
     region.target.element = ferry_float_element();
@@ -995,7 +996,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset, mylib_vec3_buffer source,
     size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float };
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
     ferry_copy_region region = ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw,
         source_offset, count);
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_BUFFER_SCOPE_H
+#define FERRYI_BUFFER_SCOPE_H
+
+#include <ferry/scope.h>
+
+#include "src/buffer/access.h"
+
+/* What the library keeps in the words of a ferry_scope. All zero: closed. Programs may copy and clear it, so nothing points at it. */
+struct ferryi_scope {
+    ferryi_store *store; /* NULL: closed */
+    uint64_t id;         /* of its claim, as long as it has one */
+    uint32_t slot;       /* of its claim, in the store's table */
+    uint32_t share;      /* which of the scopes that have the claim together; 0: it has the claim alone */
+} __attribute__((may_alias));
+
+FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope), "a scope has room for what is kept in it");
+FERRY_STATIC_ASSERT(FERRY_ALIGNOF(struct ferryi_scope) <= FERRY_ALIGNOF(ferry_scope), "a scope is aligned for what is kept in it");
+
+static inline struct ferryi_scope *
+ferryi_scope_of(ferry_scope *scope)
+{
+    return (struct ferryi_scope *)scope;
+}
+
+/* The scope of an access that is open. */
+static inline void
+ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
+{
+    *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
+}
+
+#endif
