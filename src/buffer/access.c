@@ -361,6 +361,7 @@ hold(struct ferryi_access *access)
     if (access->user) {
         ferryi_claim_commit_relied(access);
         claim->state = FERRYI_CLAIM_HELD;
+        claim->copy = ferryi_store_copy(store, claim->place);
     } else if (claim->state == FERRYI_CLAIM_MOVING) {
         claim->state = FERRYI_CLAIM_CALL;
     }

@@ -12,19 +12,6 @@
  * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
  */
 
-/* The bytes of a range of the handle; false when it is empty, or not inside. */
-FERRYI_INLINE bool
-find_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_range *out)
-{
-    size_t all = ferryi_buffer_count(buffer), left = all - offset;
-    size_t elements = count == FERRY_REST ? left : count;
-    if (offset >= all || elements - 1 >= left)
-        return false;
-    out->begin = buffer->offset + offset * buffer->element_bytes;
-    out->end = out->begin + elements * buffer->element_bytes;
-    return true;
-}
-
 /* Whoever asks for the rest of a buffer goes by its count while the scope is open, so that the scope must reach as far. */
 FERRYI_INLINE bool
 goes_to_end(const ferry_buffer *buffer, size_t count)
@@ -47,38 +34,63 @@ copy_of(ferryi_store *store, const ferryi_lane *lane)
     return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
 }
 
+/* Under the lock: has the place's copy been written, as far as the lane (NULL: the host) can know without asking the driver? */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+can_read_now(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_lane *lane)
+{
+    ferryi_stamp written = copy->written;
+    return written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written);
+}
+
+/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+add_read(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
+         struct ferryi_scope *scope, void **out)
+{
+    ferryi_store *store = buffer->store;
+    size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed), left = all - offset;
+    size_t elements = count == FERRY_REST ? left : count;
+    uint32_t slot = store->claim_high;
+    if (offset >= all || elements - 1 >= left || slot >= store->claim_capacity)
+        return false;
+    struct ferryi_claim *claim = &store->claims[slot];
+    size_t begin = buffer->offset + offset * buffer->element_bytes;
+    uint64_t id = ++store->next_id;
+    store->claim_counts += FERRYI_CLAIM_ONE;
+    claim->begin = begin;
+    claim->end = begin + elements * buffer->element_bytes;
+    claim->id = id;
+    claim->lane = lane;
+    claim->kind = ferryi_claim_kind(FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
+    if (lane) {
+        claim->copy = copy;
+        claim->generation = lane->generation;
+    }
+    scope->store = store;
+    scope->id = id;
+    scope->slot = slot;
+    *out = (char *)copy->pointer + begin;
+    return true;
+}
+
 /*
  * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
- * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain.
+ * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain. A resize changes the
+ * count under the lock, so a range that is found there needs no second look.
  */
 FERRYI_INLINE bool
-open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
+    ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    int place = lane ? lane->place : FERRY_PLACE_HOST;
-    /* A place that holds bytes has memory for them. */
-    const struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
-    ferryi_stamp written = copy->written;
-    uint32_t slot = store->claim_high;
-    bool hit = (store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && still_fits(store, range, to_end) &&
-               store->write_claims == 0 && slot < store->claim_capacity &&
-               (written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written));
-    if (hit) {
-        struct ferryi_claim *claim = &store->claims[slot];
-        uint64_t id = ++store->next_id;
-        store->claim_counts += FERRYI_CLAIM_ONE;
-        claim->begin = range.begin;
-        claim->end = range.end;
-        claim->id = id;
-        claim->lane = lane;
-        claim->kind = ferryi_claim_kind(FERRY_READ, place, FERRYI_CLAIM_HELD);
-        if (lane)
-            claim->generation = lane->generation;
-        scope->store = store;
-        scope->id = id;
-        scope->slot = slot;
-        *out = (char *)copy->pointer + range.begin;
+    bool hit = false;
+    if ((store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && store->write_claims == 0) {
+        /* A place that holds bytes has memory for them. */
+        struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
+        hit = can_read_now(store, copy, lane) && add_read(buffer, offset, count, copy, lane, scope, out);
     }
     ferryi_store_unlock_plain(store);
     return hit;
@@ -98,10 +110,12 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
     else
         hit = hit && store->claim_count == 0 && !store->read_only && ferryi_valid_map_promise(&store->map, &none);
     if (hit) {
-        *out = (char *)ferryi_store_copy(store, place)->pointer + range.begin;
+        struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+        *out = (char *)copy->pointer + range.begin;
         scope->store = store;
         scope->slot = slot;
         scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, lane, FERRYI_CLAIM_HELD);
+        store->claims[slot].copy = copy;
     }
     return hit;
 }
@@ -227,10 +241,12 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
                        ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    struct ferryi_range range;
-    if (access == FERRY_READ && arguments_fit(buffer, element, body, out) && find_range(buffer, offset, count, &range) &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), NULL, body, out))
-        return FERRY_OK;
+    if (access == FERRY_READ && arguments_fit(buffer, element, body, out)) {
+        if (open_read_hit(buffer, offset, count, NULL, body, out))
+            return FERRY_OK;
+        element = buffer->element; /* the same one, so that the hit needs no register for it */
+        access = FERRY_READ;
+    }
     return open_host(buffer, element, access, offset, count, body, out);
 }
 
@@ -257,50 +273,53 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
                          size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    struct ferryi_range range;
-    if (access == FERRY_READ && stream && arguments_fit(buffer, element, body, out) && stream->context == buffer->store->context &&
-        find_range(buffer, offset, count, &range) && stream->lane->is_plain &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), stream->lane, body, out))
-        return FERRY_OK;
+    if (access == FERRY_READ && stream && arguments_fit(buffer, element, body, out)) {
+        if (stream->context == buffer->store->context && stream->lane->is_plain &&
+            open_read_hit(buffer, offset, count, stream->lane, body, out))
+            return FERRY_OK;
+        element = buffer->element; /* the same one, so that the hit needs no register for it */
+        access = FERRY_READ;
+    }
     return open_device(buffer, element, access, stream, offset, count, body, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it. */
+/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose lanes have no bit. */
 FERRYI_INLINE bool
-stamps_freely(const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
+stamps_freely(const struct ferryi_claim *claim)
 {
     const ferryi_lane *lane = claim->lane;
-    return lane->bit && !copy->eager && lane->generation == claim->generation &&
-           !atomic_load_explicit(&lane->retired, memory_order_relaxed);
+    return !claim->copy->eager && lane->generation == claim->generation && !atomic_load_explicit(&lane->retired, memory_order_relaxed);
 }
 
 /* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
 FERRYI_INLINE bool
-close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
+close_read_hit(struct ferryi_claim *claim)
 {
     ferryi_lane *lane = claim->lane;
     if (claim->access != FERRY_READ || claim->shares != 1)
         return false;
     if (!lane)
         return true;
-    struct ferryi_place_copy *copy = copy_of(store, lane);
-    if (!stamps_freely(claim, copy) || !ferryi_lane_is_stamped(lane))
+    if (!stamps_freely(claim) || !ferryi_lane_is_stamped(lane))
         return false;
-    if (!(copy->readers & lane->bit))
-        copy->readers |= lane->bit;
+    if (!(claim->copy->readers & lane->bit)) {
+        if (!lane->bit)
+            return false;
+        claim->copy->readers |= lane->bit;
+    }
     return true;
 }
 
 /* The same for the first use since an event. */
 static bool
-close_first_read_hit(ferryi_store *store, struct ferryi_claim *claim)
+close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->lane || !stamps_freely(claim, copy_of(store, claim->lane)))
+    if (claim->access != FERRY_READ || !claim->lane || !claim->lane->bit || !stamps_freely(claim))
         return false;
     ferryi_lane_stamp(claim->lane);
-    return close_read_hit(store, claim);
+    return close_read_hit(claim);
 }
 
 /* Under the lock: close a write, if that takes no driver call. */
@@ -313,7 +332,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     ferryi_lane *lane = claim->lane;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (lane && (!stamps_freely(claim, copy) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
+    if (lane && (!lane->bit || !stamps_freely(claim) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
     if (lane) {
@@ -412,7 +431,7 @@ close_locked(struct ferryi_scope *scope)
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
     bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
-               (close_first_read_hit(store, claim) || close_write_hit(store, claim));
+               (close_first_read_hit(claim) || close_write_hit(store, claim));
     if (hit) {
         ferryi_access_remove_claim(store, scope->slot);
         scope->store = NULL;
@@ -437,7 +456,7 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit = slot < store->claim_high && claim->id == body->id && close_read_hit(store, claim);
+        bool hit = slot < store->claim_high && claim->id == body->id && close_read_hit(claim);
         if (!hit)
             return close_locked(body);
         ferryi_access_free_claim(store, claim, slot);

@@ -102,7 +102,10 @@ struct ferryi_claim {
     };
     uint32_t generation; /* of the lane */
     ferryi_site site;    /* of a scope of a checked run; else nothing */
-    const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
+    union {
+        const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
+        struct ferryi_place_copy *copy;    /* of a HELD claim of a lane: what it uses */
+    };
 };
 
 struct ferryi_place_copy {
