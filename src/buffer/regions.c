@@ -152,9 +152,12 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_
         setting.file_direct = options->file_direct;
         setting.file_keep_rest = options->file_keep_rest;
     }
+    ferry_status status;
+    if (count > 1 && ferryi_regions_copy_simple(regions, count, options, &status))
+        return status;
     if (count > 1 && !(checked = calloc(count, sizeof(*checked))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions", what, count);
-    ferry_status status = check_regions(regions, count, &setting, options, checked, &kept);
+    status = check_regions(regions, count, &setting, options, checked, &kept);
     if (status == FERRY_OK && options)
         status = ferryi_async_place(setting.context, options->stream, what, &setting.place);
     if (status == FERRY_OK)
