@@ -45,7 +45,7 @@ FERRY_BEGIN_DECLS
  */
 
 /**
- * Where the newest bytes of a range are. A snapshot. Values are final.
+ * Where the newest bytes of a range are. A snapshot. A value never changes its meaning.
  *
  * A kernel that fails late, or a device that fails, can lose bytes that were written. Lost bytes
  * are current at no place: their range is MIXED when host and devices both have a replica, else
@@ -272,10 +272,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_for_each_buffer(ferry_conte
  * Writes text that shows what holds the context's memory.
  *
  * One line for each place lists the live and idle bytes of its pools. Blocks that the program
- * allocated itself are live; ferry_pool_for_each_block() lists them. One line for each buffer follows,
- * largest first. It has the line of ferry_buffer_describe(), the allocated bytes, open scopes and
- * held replicas. In checked runs it also has the call site that created the buffer. Lines end with
- * a newline, and the text ends with NUL when `bytes` > 0.
+ * allocated itself are live; ferry_pool_for_each_block() lists them. One line for each buffer
+ * follows, largest first. It has the line of ferry_buffer_describe(), the allocated bytes, open
+ * scopes and held replicas. In checked runs it also has the call site that created the buffer.
+ * Lines end with a newline, and the text ends with NUL when `bytes` > 0.
  *
  * @return the length of the whole text without NUL, as snprintf() does; 0 for NULL, for a destroyed
  *         context, and when memory is exhausted. The length may grow between two calls.
@@ -316,8 +316,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  * stream. Sets `*out` to the device address of element `offset`.
  *
  * The call copies the bytes that the place lacks. It makes the stream wait for every earlier
- * conflicting use, and never waits for the stream's own work. It returns at once when the bytes
- * come from page-locked memory. From pageable memory it returns when the last byte was staged.
+ * conflicting use. The calling thread never waits for the stream's own work. The call returns at
+ * once when the bytes come from page-locked memory. When they come from pageable memory, it returns
+ * when the last byte has been copied to page-locked memory.
  * @param stream NULL: the default stream of a context with exactly one device
  * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also for a write to a read-only wrap;
  *         FERRY_ERROR_UNSUPPORTED when the stream is being captured and a driver call is needed.
@@ -453,7 +454,7 @@ FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                                              ferry_stream *stream);
 
-/** Advice to the driver about managed memory. Values are final. */
+/** Advice to the driver about managed memory. A value never changes its meaning. */
 typedef enum ferry_advice {
     FERRY_ADVISE_READ_MOSTLY = 1,       /**< reads are far more frequent than writes: places keep
                                              copies of the pages; the place is ignored */

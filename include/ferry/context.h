@@ -11,7 +11,7 @@
 
 FERRY_BEGIN_DECLS
 
-/** Direction of a transfer. Values are final. */
+/** Direction of a transfer. A value never changes its meaning. */
 typedef enum ferry_direction {
     FERRY_DIRECTION_UPLOAD = 1,   /**< host to device */
     FERRY_DIRECTION_DOWNLOAD = 2, /**< device to host */
@@ -100,7 +100,7 @@ typedef struct ferry_context_options {
     uint64_t reserved[4];
 } ferry_context_options;
 
-/** Capabilities of a device; bits of ferry_place_info.capabilities. Values are final. */
+/** Capabilities of a device; bits of ferry_place_info.capabilities. A value never changes its meaning. */
 typedef enum ferry_capability {
     FERRY_CAN_PIN = 1 << 0,             /**< page-locks host memory */
     FERRY_CAN_MANAGE = 1 << 1,          /**< managed memory: one pointer for host and device,

@@ -16,8 +16,8 @@ FERRY_BEGIN_DECLS
  */
 
 /**
- * What a conversion does with a value that the target type cannot hold. Values are final; 0 also
- * means SATURATE.
+ * What a conversion does with a value that the target type cannot hold. A value never changes its
+ * meaning; 0 also means SATURATE.
  */
 typedef enum ferry_convert_policy {
     FERRY_CONVERT_SATURATE = 1, /**< round to nearest even, then clamp; NaN becomes 0 in an integer
@@ -52,21 +52,25 @@ typedef struct ferry_conversion {
 } ferry_conversion;
 
 /**
- * Converts `count` elements between arrays. Generated array functions call it.
+ * Converts `count` elements of `source` into `target`. The generated array functions call it.
  *
- * The arrays must not overlap, except that `target` may equal `source` when its elements are no
- * wider. Neither array needs alignment, unless `convert` is a function of the program.
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy, or NULL with count > 0; CHECK
- *         accepts a NULL target and then only checks); FERRY_ERROR_OVERFLOW (the size of an array
- *         in bytes); FERRY_ERROR_OUT_OF_RANGE by CHECK, with ferry_error_index() set.
+ * The arrays must not overlap. `target` may be equal to `source` when a target element is no wider
+ * than a source element. The arrays need no alignment, unless `conversion->convert` is a function
+ * of the program. With FERRY_CONVERT_CHECK `target` may be NULL: the values are then checked, and
+ * nothing is written.
+ * @return FERRY_OK;
+ *         FERRY_ERROR_INVALID_ARGUMENT: the policy is unknown, or an array is NULL and count > 0;
+ *         FERRY_ERROR_OVERFLOW: the size of an array in bytes is more than size_t holds;
+ *         FERRY_ERROR_OUT_OF_RANGE: FERRY_CONVERT_CHECK found a value that the target type cannot
+ *         hold; ferry_error_index() returns its index.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion, void *target, const void *source,
                                                             size_t count, ferry_convert_policy policy);
 
 /**
- * For generated code: sets this thread's message and index for a CHECK failure. @return
- * FERRY_ERROR_OUT_OF_RANGE. Threads: any.
+ * For generated code: sets this thread's message and index for a failure of FERRY_CONVERT_CHECK.
+ * @return FERRY_ERROR_OUT_OF_RANGE. Threads: any.
  */
 FERRY_API ferry_status ferry_conversion_failed(const ferry_conversion *conversion, size_t index);
 

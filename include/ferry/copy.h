@@ -122,8 +122,9 @@ typedef struct ferry_copy_options {
  * @return the usual statuses of <ferry/buffer.h>; FERRY_ERROR_INVALID_ARGUMENT (wrong sides, a
  *         pitch smaller than its content, an unknown policy, a write to a read-only wrap);
  *         FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_OVERFLOW;
- *         FERRY_ERROR_UNSUPPORTED (a conversion with CHECK, asynchronous or from a
- *         file); FERRY_ERROR_OUT_OF_RANGE (also from CHECK); FERRY_ERROR_IO; FERRY_ERROR_CANCELLED.
+ *         FERRY_ERROR_UNSUPPORTED (a conversion with FERRY_CONVERT_CHECK,
+ *         asynchronous or from a file); FERRY_ERROR_OUT_OF_RANGE (also from FERRY_CONVERT_CHECK);
+ *         FERRY_ERROR_IO; FERRY_ERROR_CANCELLED.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
@@ -219,8 +220,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, 
 /* -- regions: these functions check nothing, ferry_copy() checks its regions ------------------- */
 
 /**
- * Returns a region that copies `count` elements from host memory into a buffer. A NULL element
- * means the buffer's.
+ * Returns a region that describes a copy of `count` elements from host memory into a buffer, from
+ * element `offset` on. A NULL element means the element of the buffer.
  */
 FERRY_INLINE ferry_copy_region
 ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)

@@ -10,7 +10,7 @@
 
 FERRY_BEGIN_DECLS
 
-/** Kind of an element or of a struct's field. Values are final. */
+/** Kind of an element or of a struct's field. A value never changes its meaning. */
 typedef enum ferry_kind {
     FERRY_KIND_FLOAT = 1,  /**< IEEE-754 binary floating point, `bits` wide */
     FERRY_KIND_BFLOAT = 2, /**< floating point with 8 exponent bits */

@@ -75,7 +75,8 @@ FERRY_API ferry_argument ferry_argument_with(ferry_argument argument, ferry_acce
 /** Returns an argument that holds a copy of one scalar. Threads: any. */
 FERRY_API ferry_argument ferry_element_value(const ferry_element *element, const void *value);
 /**
- * Returns an argument that holds a size. The parameter's element is ferry_size_element().
+ * Returns an argument that passes `value` as a size_t. The kernel's parameter at this position
+ * must have the element ferry_size_element().
  * Threads: any.
  */
 FERRY_API ferry_argument ferry_size_value(size_t value);
@@ -87,7 +88,7 @@ FERRY_API ferry_argument ferry_size_value(size_t value);
  */
 FERRY_API ferry_argument ferry_struct_value(const void *value, size_t bytes, size_t alignment);
 
-/** The launch that a host function runs for. Valid only during that function. */
+/** The launch for which a host function runs. Valid only during that call of the function. */
 typedef struct ferry_call ferry_call;
 
 /**

@@ -23,10 +23,10 @@ typedef struct ferry_pool ferry_pool;
 /** The handle of one allocation from a pool. */
 typedef struct ferry_block ferry_block;
 
-/** The kind of memory. Values are final. */
+/** The kind of memory. A value never changes its meaning. */
 typedef enum ferry_memory_kind {
     FERRY_MEMORY_DEFAULT = 0,  /**< pageable memory on the host, device memory on a device */
-    FERRY_MEMORY_DEVICE = 1,
+    FERRY_MEMORY_DEVICE = 1,   /**< memory of a device */
     FERRY_MEMORY_PINNED = 2,   /**< page-locked host memory */
     FERRY_MEMORY_PAGEABLE = 3, /**< ordinary host memory */
     FERRY_MEMORY_MANAGED = 4   /**< one pointer for host and device */
@@ -119,13 +119,13 @@ typedef struct ferry_pool_backend {
      */
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     /**
-     * Frees the whole memory of one call of alloc. A call that fails must change nothing: the pool
-     * keeps the memory.
+     * Frees one allocation: `memory` and `bytes` are those of one earlier call of alloc. When this
+     * function fails, the memory must still be valid, because the pool goes on using it.
      */
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    void *user;
-    size_t align; /**< alignment of its memory in bytes, a power of two of at least 256; 0 means
-                       256 */
+    void *user;   /**< passed to both functions */
+    size_t align; /**< alignment in bytes of the memory that alloc returns: a power of two of at
+                       least 256; 0 means 256 */
     uint64_t reserved[4];
 } ferry_pool_backend;
 

@@ -19,7 +19,7 @@ typedef struct ferry_context ferry_context;
 /** The place of host memory. Places 1..N are the devices of the context. */
 #define FERRY_PLACE_HOST 0
 
-/** How the owner of a scope uses its range. Values are final. */
+/** How the owner of a scope uses its range. A value never changes its meaning. */
 typedef enum ferry_access {
     FERRY_READ = 1,     /**< reads only; the place then holds the current bytes, as do the places
                              that held them before */

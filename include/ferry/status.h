@@ -9,7 +9,7 @@
 FERRY_BEGIN_DECLS
 
 /**
- * Result of a call. Values are final; new ones are added at the end.
+ * Result of a call. A value never changes its meaning; new ones are added at the end.
  *
  * A call that fails writes no output. It sets the message of ferry_last_error(). The message says
  * what was attempted, on what, with how many bytes or elements, and why it failed.
@@ -79,13 +79,14 @@ typedef enum ferry_log_level {
 /**
  * @page callbacks Callbacks
  *
- * The library calls functions of the program. It holds none of its locks during such a call. What a
- * callback may call depends on its sort, below. Every other function fails with
- * FERRY_ERROR_INVALID_STATE, and ferry_last_error() names the callback. A function that returns no
- * status logs the refusal and leaves the handle unchanged.
+ * The library holds none of its locks while it calls a callback of the program. There are three
+ * kinds of callbacks. Each kind may call certain functions of the library. The library refuses any
+ * other function with FERRY_ERROR_INVALID_STATE, and ferry_last_error() names the callback. A
+ * function that returns no status logs the refusal and leaves the handle unchanged.
  *
  * - A watching callback runs inside another call and may only query. These functions work in it:
- *   - those that return a name, a count, an address, an element, a value, a state or an argument;
+ *   - functions that directly return a name, a count, an address, an element, a value, a state or
+ *     an argument;
  *   - ferry_last_error(), ferry_error_index(), ferry_kernel_cache_path();
  *   - ferry_context_get_place_info(), ferry_context_get_transfer_stats();
  *   - ferry_buffer_get_info(), ferry_buffer_describe(), ferry_buffer_is_current(),
@@ -101,12 +102,12 @@ typedef enum ferry_log_level {
  *   callbacks are ferry_buffer_visit, ferry_block_visit, ferry_file_work, and keep_going of
  *   ferry_file_pipeline_options.
  * - on_release of ferry_wrap_options and ferry_pool_shortage are restricted working callbacks,
- *   because the call around them may be using buffers and streams:
- *   - They do not wait for another call: neither for one that uses the same bytes, nor for an
- *     asynchronous one that has not finished.
- *   - They do not destroy streams or kernels.
- *   - They cannot destroy the last handle of a buffer that the call around them uses. Nor
- *     can they destroy the last handle of a wrapped buffer that any call uses.
+ *   because the call around them may be using buffers and streams. The library also refuses
+ *   - what would have to wait for another call, because that call uses the same bytes, or because
+ *     it is asynchronous and has not finished;
+ *   - to destroy a stream or a kernel;
+ *   - to destroy the last handle of a buffer that the call around the callback uses, or of a
+ *     wrapped buffer that any call uses.
  *
  * A callback that runs inside another one has the restrictions of both. The restrictions apply to
  * the objects of every context, and only to the thread that runs the callback.
