@@ -214,6 +214,7 @@ RETURN(ferry_buffer_create_from, w->context, INT, memory, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
 RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
+RETURN(ferry_buffer_abandon, &w->wrap)
 RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
 RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
@@ -346,7 +347,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_for_each_block),
     E(WORKS, ferry_block_label), E(WORKS, ferry_file_pipeline), E(WORKS, ferry_buffer_reserve),
 
-    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
+    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_abandon), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
     E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, copy_from_async), E(WAITS, copy_to_async), E(WAITS, copy_async),
     E(WAITS, fill_async), E(WAITS, copy_from_watched), E(WAITS, copy_to_watched), E(WAITS, copy_watched), E(WAITS, fill_watched),
     E(WAITS, ferry_copy), E(WAITS, rows_to), E(WAITS, rows), E(WAITS, rows_from_async), E(WAITS, rows_to_async), E(WAITS, rows_async),
