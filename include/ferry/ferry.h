@@ -17,6 +17,7 @@
 #include <ferry/conversion.h>
 #include <ferry/copy.h>
 #include <ferry/element.h>
+#include <ferry/exchange.h>
 #include <ferry/file.h>
 #include <ferry/kernel.h>
 #include <ferry/number.h>
