@@ -2,13 +2,13 @@
 """What a binding without a compiler needs of <ferry/exchange.h>: elements, buffers and capsules by ctypes."""
 
 import ctypes
-import sys
 
 BUFFER, TYPESTR, ARROW = 1, 2, 3
 OK, INVALID_ARGUMENT, UNSUPPORTED = 0, 1, 10
 FLOAT, BFLOAT, INT, UINT, BOOL, COMPLEX, STRUCT = range(1, 8)
 READ, UPDATE, OVERWRITE = 1, 2, 3
 REST = ctypes.c_size_t(-1).value
+RELEASE_OFFSET = 64  # of an ArrowArray
 
 
 class Field(ctypes.Structure):
@@ -74,6 +74,17 @@ class Library:
         self.do("ferry_buffer_copy_to", buffer, element, ctypes.c_size_t(0), room, ctypes.c_size_t(count), None)
         return room.raw[:count * dtype_bytes]
 
+    def fill(self, buffer, value):
+        self.do("ferry_buffer_fill", buffer, self.c.ferry_buffer_element(buffer), ctypes.c_size_t(0), ctypes.c_size_t(REST), value, None)
+
+    def host_address(self, buffer):
+        """Where a READ scope finds the bytes on the host."""
+        scope, out = (ctypes.c_uint64 * 4)(), ctypes.c_void_p()
+        element = self.c.ferry_buffer_element(buffer)
+        self.do("ferry_buffer_open_host", buffer, element, ctypes.c_int(READ), ctypes.c_size_t(0), ctypes.c_size_t(REST), scope, ctypes.byref(out))
+        self.do("ferry_scope_close", scope)
+        return out.value
+
 
 def open_library(path):
     """None, with the reason on standard output, where the library cannot be loaded into this Python: with sanitizers."""
@@ -114,3 +125,38 @@ def take(capsule):
 def used(capsule, name):
     """Marks the capsule, whose tensor has a new owner."""
     _api.PyCapsule_SetName(capsule, USED[name])
+
+
+# -- imports ------------------------------------------------------------------------------------------
+
+
+def import_dlpack(ferry, context, array):
+    """A buffer over an array's memory, and whether its tensor is versioned."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = array.__dlpack__()
+    tensor, name = take(capsule)
+    out = ctypes.c_void_p()
+    call = "ferry_buffer_import_dlpack" if name == VERSIONED else "ferry_buffer_import_dlpack_legacy"
+    ferry.do(call, context, tensor, None, ctypes.byref(out))
+    used(capsule, name)
+    return out, name == VERSIONED
+
+
+class ArrowDeviceArray(ctypes.Structure):
+    _fields_ = [("array", ctypes.c_char * 80), ("device_id", ctypes.c_int64), ("device_type", ctypes.c_int32), ("sync_event", ctypes.c_void_p),
+                ("reserved", ctypes.c_int64 * 3)]
+
+
+def import_arrow(ferry, context, array):
+    """A buffer over an Arrow array on the CPU. The capsule's array is moved, so that its destructor releases nothing."""
+    schema, capsule = array.__arrow_c_array__()
+    inner = _api.PyCapsule_GetPointer(capsule, b"arrow_array")
+    schema_pointer = ctypes.c_void_p(_api.PyCapsule_GetPointer(schema, b"arrow_schema"))
+    out = ctypes.c_void_p()
+    device = ArrowDeviceArray(device_id=-1, device_type=1)
+    ctypes.memmove(ctypes.addressof(device), inner, 80)
+    ferry.do("ferry_buffer_import_arrow", context, ctypes.byref(device), schema_pointer, None, ctypes.byref(out))
+    ctypes.memset(inner + RELEASE_OFFSET, 0, ctypes.sizeof(ctypes.c_void_p))
+    return out
