@@ -195,8 +195,9 @@ ferryi_store_retain(ferryi_store *store, size_t end)
 }
 
 static void
-call_on_release(struct ferryi_store_extra *extra, void *memory)
+call_on_release(const ferryi_store *store, void *memory)
 {
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (!extra || !extra->on_release)
         return;
     void (*on_release)(void *memory, void *user) = extra->on_release;
@@ -205,6 +206,7 @@ call_on_release(struct ferryi_store_extra *extra, void *memory)
     struct ferryi_kept_error kept;
     ferryi_last_error_keep(&kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_RELEASE, "on_release");
+    running.context = store->context;
     on_release(memory, extra->on_release_user);
     ferryi_callback_leave(&running);
     ferryi_last_error_restore(&kept);
@@ -220,7 +222,7 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
                                          ferryi_lanes_wait(order, NULL, copy->readers) != FERRY_OK))
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
                    ferry_last_error());
-    call_on_release(ferryi_store_extra_of(store), memory);
+    call_on_release(store, memory);
 }
 
 static void

@@ -103,6 +103,7 @@ ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit,
         return status;
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
+    running.context = context;
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.infos[i], user); i++)
         ;
     ferryi_callback_leave(&running);
