@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
-#include "src/base/fork.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/store.h"
@@ -211,6 +210,7 @@ context_new(const ferry_context_options *options)
     if (!context)
         return NULL;
     atomic_init(&context->references, 1);
+    atomic_init(&context->owners, 1);
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
     context->buffer_bytes_limit = options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
@@ -231,8 +231,6 @@ context_new(const ferry_context_options *options)
         ferryi_system_mutex_init(&context->long_locks[i]);
     return context;
 }
-
-static void context_close(ferry_context *context);
 
 ferry_status
 ferry_context_create(const ferry_context_options *options, ferry_context **out)
@@ -262,7 +260,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     return FERRY_OK;
 
 fail:
-    context_close(context);
+    ferryi_context_end(context);
     return ferryi_fail_in(status, "create a context");
 }
 
@@ -295,9 +293,8 @@ report_and_kill_stores(ferry_context *context)
     }
 }
 
-/* Also for a context that is only half made. */
-static void
-context_close(ferry_context *context)
+void
+ferryi_context_end(ferry_context *context)
 {
     atomic_store(&context->closing, true);
     ferryi_worker_stop(context);
@@ -318,78 +315,6 @@ context_close(ferry_context *context)
     ferryi_stores_clear(context);
     ferryi_context_unlist(context);
     ferryi_context_release(context);
-}
-
-/* -- the shared context ---------------------------------------------------------------------------- */
-
-FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
-
-static struct {
-    struct ferryi_shared_context_mutex mutex;
-    FERRYI_GUARDED_BY(ferryi_shared_context_mutex) struct {
-        ferry_context *context;
-        unsigned users;
-    };
-} shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
-
-/* The mutex is held while a context is made, which may take long; so a fork does not wait for it. */
-static void
-forget_shared(bool in_child)
-{
-    if (!in_child)
-        return;
-    ferryi_mutex_init(&shared.mutex);
-    ferryi_mutex_is_needless(&shared.mutex);
-    shared.context = NULL;
-    shared.users = 0;
-}
-
-static struct ferryi_fork_part sharing = {.after = forget_shared};
-FERRYI_AT_FORK(sharing)
-
-ferry_status
-ferry_context_shared(ferry_context **out)
-{
-    if (!out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "share a context: out is NULL");
-    ferry_status status = ferryi_callback_check("share a context");
-    if (status != FERRY_OK)
-        return status;
-    ferryi_mutex_lock(&shared.mutex);
-    if (!shared.context) {
-        status = ferry_context_create(NULL, &shared.context);
-        if (status == FERRY_OK)
-            shared.context->shared = true;
-    }
-    if (status == FERRY_OK) {
-        shared.users++;
-        *out = shared.context;
-    }
-    ferryi_mutex_unlock(&shared.mutex);
-    return status;
-}
-
-void
-ferry_context_destroy(ferry_context **context)
-{
-    if (!context || !*context)
-        return;
-    ferry_context *closing = *context;
-    if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, "destroy a context"))
-        return;
-    *context = NULL;
-    if (closing->inherited)
-        return;
-    if (closing->shared) {
-        ferryi_mutex_lock(&shared.mutex);
-        bool last = --shared.users == 0;
-        if (last)
-            shared.context = NULL;
-        ferryi_mutex_unlock(&shared.mutex);
-        if (!last)
-            return;
-    }
-    context_close(closing);
 }
 
 /* -- memory of the program that it wants page-locked ----------------------------------------------- */

@@ -5,8 +5,9 @@
 /*
  * The context: devices, order, pools, engine, log, and the list of what lives in it. It wires them and owns nothing else.
  *
- * Its memory is counted: one reference for the caller and one for each store, so that a buffer that outlives
- * ferry_context_destroy() finds a closed shell instead of freed memory.
+ * It has two counts. The owners are what the program counts: the last one ends the context. The references hold its memory: all
+ * owners have one together, and each store has one, so that a buffer that outlives ferry_context_destroy() finds a closed shell
+ * instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -32,7 +33,8 @@ FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
 
 struct ferry_context {
-    atomic_int references;
+    atomic_int references; /* of the shell: one for all owners together, and one for each store */
+    _Atomic unsigned owners; /* of the context: see src/context_owners.c. 0: its end has begun */
     atomic_bool closed;
     atomic_bool closing; /* its destruction has begun: callbacks of that find it closed */
     bool shared; /* the process-wide one */
@@ -94,6 +96,9 @@ struct ferry_context {
 
 void ferryi_context_retain(ferry_context *context);
 void ferryi_context_release(ferry_context *context);
+
+/* Waits for all work, reports leaks and frees everything but the shell. Also for a context that is only half made. Not on its own threads. */
+void ferryi_context_end(ferry_context *context);
 
 /*
  * Forks (buffer/inherit.c). In the child every context is closed and every store dead, and nothing of them is given back: the driver, threads and

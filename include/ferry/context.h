@@ -177,6 +177,8 @@ typedef struct ferry_transfer_stats {
  * its memory pools, streams and staging rings with other contexts. The call blocks while drivers
  * start.
  *
+ * A context is counted: its creator is the first owner, and ferry_context_retain() adds others.
+ *
  * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a requested device is absent);
  *         FERRY_ERROR_INVALID_ARGUMENT (a malformed list, more than 15 devices, wrong tuning, `out`
  *         NULL); FERRY_ERROR_UNSUPPORTED (devices of two kinds, such as "cuda,emulated");
@@ -189,16 +191,34 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_
  * Returns the context that the process shares in `*out`, and adds an owner. Libraries that do not
  * know each other use it to exchange buffers.
  *
- * The first call creates it with default options, and blocks as ferry_context_create(). Balance
- * each success with one ferry_context_destroy().
+ * The first call creates it with default options, and blocks as ferry_context_create(). So does a
+ * call after the last owner has destroyed it. A call at the same time as that destroy returns
+ * either the old context with a new owner, or a new context. Balance each success with one
+ * ferry_context_destroy().
  * @return as ferry_context_create().
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out);
 
 /**
- * Destroys a context and sets `*context` to NULL. The call blocks until all work of the context is
- * done, and frees all its memory.
+ * Adds an owner to a context, and returns it. Each owner is given back with
+ * ferry_context_destroy(), and the last one ends the context. Does not block, and works in every
+ * callback.
+ *
+ * Whoever calls this is an owner, or knows that another one remains during the call. Buffers,
+ * streams and other objects do not own their context. In a forked child the call changes nothing.
+ * @return `context`; NULL for NULL. NULL also for a context that its last owner has destroyed,
+ *         while callbacks of its end run; that is logged as an error.
+ * Threads: any.
+ */
+FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
+
+/**
+ * Gives one ownership of a context back and sets `*context` to NULL.
+ *
+ * While other owners remain, nothing else happens: the call does not block, and works in every
+ * callback. The last owner ends the context. Its call blocks until all work of the context is done,
+ * reports what is still alive, and frees all memory of the context. Any thread may do that.
  *
  * Buffers that are still alive are logged by name and bytes. Only destroy, count and info still
  * work on their handles. Streams, events and kernels that outlive the context can only be
@@ -209,10 +229,24 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out)
  * longer exist in the child. The parent is not affected. The child may create contexts, but no CUDA
  * context when the parent had created one; CUDA does not allow that.
  *
- * In a callback of the library the call logs an error, and the context stays. While the call runs,
- * callbacks cannot create objects in this context.
+ * The last owner may also be a callback. A separate thread then ends the context, and the call
+ * returns at once:
+ * - That is allowed on threads of the context itself, which run asynchronous calls, and host
+ *   functions where the device is asynchronous. The end waits for the callback to return.
+ * - It is allowed on other threads when the calls around the callback are on other contexts, and
+ *   each of the callbacks is on_release, ferry_buffer_visit, ferry_host_function, ferry_file_work
+ *   or keep_going of ferry_file_pipeline_options.
+ * - Elsewhere a call of the program on this context may be around the callback. The call logs an
+ *   error, and the context and `*context` stay. The same applies when the thread cannot be started.
+ *
+ * The separate thread calls log, trace and on_release like the call itself. Its last call of log
+ * has the level FERRY_LOG_INFO and says that the context has ended. exit() waits for such threads,
+ * but not when a callback calls it. _exit() does not wait.
+ *
+ * While a context ends, callbacks cannot create objects in it or retain it.
  * @param context NULL and a pointer to NULL have no effect
- * Threads: no other thread may be inside a call on this context.
+ * Threads: any, also while owners on other threads use the context. When the last owner calls, no
+ * other thread may be inside a call on it.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);
 

@@ -20,6 +20,7 @@
 #include <ferry/exchange.h>
 #include <ferry/file.h>
 #include <ferry/kernel.h>
+#include <ferry/lease.h>
 #include <ferry/number.h>
 #include <ferry/pool.h>
 #include <ferry/scope.h>

@@ -87,7 +87,9 @@ typedef enum ferry_log_level {
  * - A watching callback runs inside another call and may only query. These functions work in it:
  *   - those that return a name, a count, an address, an element, a value, a state or an argument;
  *   - ferry_last_error(), ferry_error_index(), ferry_kernel_cache_path();
- *   - ferry_context_get_place_info(), ferry_context_get_transfer_stats();
+ *   - ferry_context_get_place_info(), ferry_context_get_transfer_stats(), ferry_context_retain();
+ *   - ferry_context_destroy() of a context that has other owners. <ferry/context.h> says where the
+ *     last owner may be a callback;
  *   - ferry_buffer_get_info(), ferry_buffer_describe(), ferry_buffer_is_current(),
  *     ferry_buffer_is_page_locked(), ferry_buffer_retain();
  *   - ferry_buffer_destroy() of a handle that has other owners;
@@ -97,8 +99,8 @@ typedef enum ferry_log_level {
  *   The same holds for allocating and freeing blocks of a pool. Watching callbacks are
  *   ferry_log_callback, ferry_trace_callback, keep_going of ferry_copy_options,
  *   ferry_convert_function, ferry_host_function, and both functions of ferry_pool_backend.
- * - A working callback may call every function, but must not destroy a context or a pool. Working
- *   callbacks are ferry_buffer_visit, ferry_block_visit, ferry_file_work, and keep_going of
+ * - A working callback may call every function, but must not destroy a pool, or be the last owner
+ *   of the context that the call around it works on. Working callbacks are ferry_buffer_visit, ferry_block_visit, ferry_file_work, and keep_going of
  *   ferry_file_pipeline_options.
  * - on_release of ferry_wrap_options and ferry_pool_shortage are restricted working callbacks,
  *   because the call around them may be using buffers and streams:

@@ -218,6 +218,7 @@ bool ferryi_spin(uint64_t end); /* false when it has been long enough */
 /* Threads block all signals: the program's handlers run on its own threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), void *argument);
 void ferryi_thread_join(ferryi_thread thread);
+void ferryi_thread_detach(ferryi_thread thread);
 /*
  * A full fence in every running thread of the process, from this one: pairs with a compiler fence in code that runs often. False from
  * prepare, which must come first: the system has none, and both sides need fences of their own.

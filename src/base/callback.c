@@ -53,3 +53,14 @@ ferryi_callback_lends(const void *handle)
             return true;
     return false;
 }
+
+bool
+ferryi_callback_may_be_inside(const void *context)
+{
+    if (ferryi_callback_thread.context == context)
+        return false;
+    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback; callback = callback->outer)
+        if (!callback->context || callback->context == context)
+            return true;
+    return false;
+}

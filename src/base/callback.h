@@ -23,12 +23,14 @@ struct ferryi_callback {
     enum ferryi_callback_kind kind;
     const char *name;  /* of what forbids most */
     const void *lent;  /* a buffer that the callback may use but not destroy, or NULL */
+    const void *context; /* what the call outside works on; NULL: it is not known */
     const struct ferryi_callback *outer;
 };
 
 extern _Thread_local struct ferryi_callback_thread {
     const struct ferryi_callback *innermost; /* NULL: no callback runs on this thread */
     const void *store;                       /* the store that this thread takes memory for, or NULL */
+    const void *context;                     /* whose thread this is: its end waits for what runs here. NULL: the program's thread */
 } ferryi_callback_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind, const char *name);
@@ -65,5 +67,8 @@ bool ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callb
 
 /* Is the handle lent to a callback that runs on this thread? */
 bool ferryi_callback_lends(const void *handle);
+
+/* May a call on the context be outside of the callbacks that run on this thread, so that the end of the context would not wait for it? */
+bool ferryi_callback_may_be_inside(const void *context);
 
 #endif

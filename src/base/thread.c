@@ -197,3 +197,9 @@ ferryi_thread_join(ferryi_thread thread)
 {
     must(pthread_join(thread, NULL));
 }
+
+void
+ferryi_thread_detach(ferryi_thread thread)
+{
+    must(pthread_detach(thread));
+}

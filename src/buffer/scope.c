@@ -6,80 +6,20 @@
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/scope.h"
+#include "src/buffer/scope_hit.h"
 
 /*
  * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
  * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
  */
 
-/* The bytes of a range of the handle; false when it is empty, or not inside. */
-FERRYI_INLINE bool
-find_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_range *out)
-{
-    size_t all = ferryi_buffer_count(buffer), left = all - offset;
-    size_t elements = count == FERRY_REST ? left : count;
-    if (offset >= all || elements - 1 >= left)
-        return false;
-    out->begin = buffer->offset + offset * buffer->element_bytes;
-    out->end = out->begin + elements * buffer->element_bytes;
-    return true;
-}
-
-/* Whoever asks for the rest of a buffer goes by its count while the scope is open, so that the scope must reach as far. */
-FERRYI_INLINE bool
-goes_to_end(const ferry_buffer *buffer, size_t count)
-{
-    return count == FERRY_REST && buffer == &buffer->store->first;
-}
-
-/* A resize may have come since the range was found. */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
-{
-    return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
-}
-
-/* ferryi_store_copy() at the lane's place. */
-FERRYI_INLINE struct ferryi_place_copy *
-copy_of(ferryi_store *store, const ferryi_lane *lane)
-{
-    return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
-}
-
-/*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
- * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain.
- */
+/* A READ hit; see scope_hit.h. */
 FERRYI_INLINE bool
 open_read_hit(ferryi_store *store, struct ferryi_range range, bool to_end, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     if (!ferryi_store_lock_plain(store))
         return false;
-    int place = lane ? lane->place : FERRY_PLACE_HOST;
-    /* A place that holds bytes has memory for them. */
-    const struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
-    ferryi_stamp written = copy->written;
-    uint32_t slot = store->claim_high;
-    bool hit = (store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && still_fits(store, range, to_end) &&
-               store->write_claims == 0 && slot < store->claim_capacity &&
-               (written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written));
-    if (hit) {
-        struct ferryi_claim *claim = &store->claims[slot];
-        uint64_t id = ++store->next_id;
-        store->claim_counts += FERRYI_CLAIM_ONE;
-        claim->begin = range.begin;
-        claim->end = range.end;
-        claim->id = id;
-        claim->lane = lane;
-        claim->kind = ferryi_claim_kind(FERRY_READ, place, FERRYI_CLAIM_HELD);
-        if (lane)
-            claim->generation = lane->generation;
-        scope->store = store;
-        scope->id = id;
-        scope->slot = slot;
-        *out = (char *)copy->pointer + range.begin;
-    }
+    bool hit = ferryi_scope_open_read(store, range, to_end, lane, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
 }
@@ -91,7 +31,7 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
 {
     struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
-    bool hit = slot < store->claim_capacity && still_fits(store, range, to_end) &&
+    bool hit = slot < store->claim_capacity && ferryi_scope_still_fits(store, range, to_end) &&
                ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
@@ -179,13 +119,6 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
     return open_slow(store, range, to_end, kind, place, lane, scope, out);
 }
 
-/* All but the range. */
-FERRYI_INLINE bool
-arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const struct ferryi_scope *scope, void *const *out)
-{
-    return buffer && element && scope && out && element->identity == buffer->identity;
-}
-
 FERRYI_COLD static ferry_status
 refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
             const struct ferryi_scope *scope, void *const *out)
@@ -204,7 +137,7 @@ static inline bool
 open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const struct ferryi_scope *scope,
           void *const *out, struct ferryi_range *range)
 {
-    return arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
+    return ferryi_scope_arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
            ferryi_buffer_range(buffer, offset, count, range);
 }
 
@@ -217,7 +150,7 @@ open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access acces
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, 0, scope, out);
-        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -228,10 +161,24 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     struct ferryi_range range;
-    if (access == FERRY_READ && arguments_fit(buffer, element, body, out) && find_range(buffer, offset, count, &range) &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), NULL, body, out))
+    if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out) && ferryi_scope_range(buffer, offset, count, &range) &&
+        open_read_hit(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), NULL, body, out))
         return FERRY_OK;
     return open_host(buffer, element, access, offset, count, body, out);
+}
+
+ferry_status
+ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access, int place, size_t offset, size_t count,
+                        struct ferryi_scope *scope, void **out)
+{
+    struct ferryi_range range;
+    ferry_status status;
+    do {
+        if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
+            return refuse_open(buffer, element, access, offset, count, place, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, place, NULL, scope, out);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 FERRYI_AT_EDGE static ferry_status
@@ -247,7 +194,7 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
         status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
         if (status != FERRY_OK)
             return status;
-        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, lane->place, lane, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, lane->place, lane, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -258,49 +205,23 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     struct ferryi_range range;
-    if (access == FERRY_READ && stream && arguments_fit(buffer, element, body, out) && stream->context == buffer->store->context &&
-        find_range(buffer, offset, count, &range) && stream->lane->is_plain &&
-        open_read_hit(buffer->store, range, goes_to_end(buffer, count), stream->lane, body, out))
+    if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out) && stream->context == buffer->store->context &&
+        ferryi_scope_range(buffer, offset, count, &range) && stream->lane->is_plain &&
+        open_read_hit(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), stream->lane, body, out))
         return FERRY_OK;
     return open_device(buffer, element, access, stream, offset, count, body, out);
 }
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it. */
-FERRYI_INLINE bool
-stamps_freely(const struct ferryi_claim *claim, const struct ferryi_place_copy *copy)
-{
-    const ferryi_lane *lane = claim->lane;
-    return lane->bit && !copy->eager && lane->generation == claim->generation &&
-           !atomic_load_explicit(&lane->retired, memory_order_relaxed);
-}
-
-/* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
-FERRYI_INLINE bool
-close_read_hit(ferryi_store *store, struct ferryi_claim *claim)
-{
-    ferryi_lane *lane = claim->lane;
-    if (claim->access != FERRY_READ || claim->shares != 1)
-        return false;
-    if (!lane)
-        return true;
-    struct ferryi_place_copy *copy = copy_of(store, lane);
-    if (!stamps_freely(claim, copy) || !ferryi_lane_is_stamped(lane))
-        return false;
-    if (!(copy->readers & lane->bit))
-        copy->readers |= lane->bit;
-    return true;
-}
-
 /* The same for the first use since an event. */
 static bool
 close_first_read_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->lane || !stamps_freely(claim, copy_of(store, claim->lane)))
+    if (claim->access != FERRY_READ || !claim->lane || !ferryi_scope_stamps_freely(claim, ferryi_scope_copy(store, claim->lane)))
         return false;
     ferryi_lane_stamp(claim->lane);
-    return close_read_hit(store, claim);
+    return ferryi_scope_close_read(store, claim);
 }
 
 /* Under the lock: close a write, if that takes no driver call. */
@@ -313,7 +234,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     ferryi_lane *lane = claim->lane;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (lane && (!stamps_freely(claim, copy) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
+    if (lane && (!ferryi_scope_stamps_freely(claim, copy) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
     if (lane) {
@@ -437,7 +358,7 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit = slot < store->claim_high && claim->id == body->id && close_read_hit(store, claim);
+        bool hit = slot < store->claim_high && claim->id == body->id && ferryi_scope_close_read(store, claim);
         if (!hit)
             return close_locked(body);
         ferryi_access_free_claim(store, claim, slot);
@@ -482,6 +403,74 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
     return close_how(body, FERRYI_CLOSE_COMMIT, last_use->lane);
+}
+
+/* -- streams that Ferry does not know -------------------------------------------------------------- */
+
+/* The place of an open scope; false when it was closed before. */
+static bool
+find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
+{
+    const struct ferryi_claim *claim = find_claim(scope);
+    if (!claim)
+        return false;
+    *out = *claim;
+    ferryi_store_unlock(scope->store);
+    return true;
+}
+
+/* Where no lane is left the device is waited for at once: then `*out` is NULL, and nothing remains to be noted. */
+static ferry_status
+find_unknown_lane(ferry_context *context, int place, ferryi_lane **out)
+{
+    *out = NULL;
+    if (ferryi_lane_of_unknown(&context->order, context->devices[place], place, out) == FERRY_OK)
+        return FERRY_OK;
+    return ferryi_device_synchronize(context->devices[place]);
+}
+
+ferry_status
+ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
+{
+    ferryi_store *store = scope->store;
+    struct ferryi_claim claim;
+    ferry_status status = store ? ferryi_callback_check("close a scope") : FERRY_OK;
+    if (!store || status != FERRY_OK)
+        return status;
+    if (!find_open(scope, &claim)) {
+        scope->store = NULL;
+        return FERRY_OK;
+    }
+    ferryi_lane *lane = NULL;
+    if (claim.place != FERRY_PLACE_HOST)
+        status = find_unknown_lane(store->context, claim.place, &lane);
+    ferry_status closed = close_how(scope, how, lane);
+    return status == FERRY_OK ? closed : status;
+}
+
+ferry_status
+ferry_scope_close_unordered(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope without an order: it is NULL");
+    return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
+}
+
+ferry_status
+ferry_scope_wait(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for the bytes of a scope: it is NULL");
+    struct ferryi_scope *body = ferryi_scope_of(scope);
+    struct ferryi_claim claim;
+    ferry_status status = ferryi_callback_check("wait for the bytes of a scope");
+    if (!body->store || status != FERRY_OK)
+        return status;
+    if (!find_open(body, &claim))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
+    if (claim.place == FERRY_PLACE_HOST)
+        return FERRY_OK;
+    return ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ);
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */

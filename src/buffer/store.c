@@ -13,6 +13,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/lease.h"
 
 /* Stores that went are kept, with their tables of claims, the room in their maps and their hold on the context: temporary buffers need no
  * memory but their copies'. Where use after release is looked for they are not. */
@@ -194,8 +195,9 @@ ferryi_store_retain(ferryi_store *store, size_t end)
 }
 
 static void
-call_on_release(struct ferryi_store_extra *extra, void *memory)
+call_on_release(const ferryi_store *store, void *memory)
 {
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (!extra || !extra->on_release)
         return;
     void (*on_release)(void *memory, void *user) = extra->on_release;
@@ -204,6 +206,7 @@ call_on_release(struct ferryi_store_extra *extra, void *memory)
     struct ferryi_kept_error kept;
     ferryi_last_error_keep(&kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_RELEASE, "on_release");
+    running.context = store->context;
     on_release(memory, extra->on_release_user);
     ferryi_callback_leave(&running);
     ferryi_last_error_restore(&kept);
@@ -219,7 +222,7 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
                                          ferryi_lanes_wait(order, NULL, copy->readers) != FERRY_OK))
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
                    ferry_last_error());
-    call_on_release(ferryi_store_extra_of(store), memory);
+    call_on_release(store, memory);
 }
 
 static void
@@ -343,8 +346,9 @@ int
 ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes)
 {
     const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
-    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
-                    *site ? " by " : "", site);
+    const char *label = ferryi_lease_label(store, claim);
+    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
+                    *site ? " by " : "", site, label ? ", held by " : "", !label || *label ? (label ? label : "") : "a lease");
 }
 
 void
@@ -457,6 +461,8 @@ ferryi_store_inherit(ferryi_store *store)
         extra->lost_text = NULL;
     }
     store->claims = NULL;
+    store->leases = NULL;
+    store->lease_count = 0;
     store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;
     store->exists = 0;
     store->crowded = false;

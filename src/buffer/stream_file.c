@@ -222,6 +222,7 @@ call_back(struct pipeline *pipeline, const ferry_file_chunk *chunk)
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "work");
     running.lent = chunk->buffer;
+    running.context = pipeline->context;
     ferry_status status = pipeline->options->work(chunk, pipeline->options->user);
     ferryi_callback_leave(&running);
     if (status != FERRY_OK && !*ferry_last_error())
@@ -267,6 +268,7 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
         return true;
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "keep_going");
+    running.context = pipeline->context;
     bool goes_on = options->keep_going((size_t)done, (size_t)pipeline->bytes, options->user);
     ferryi_callback_leave(&running);
     if (goes_on || done == pipeline->bytes)

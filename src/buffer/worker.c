@@ -3,12 +3,15 @@
 
 #include <stdlib.h>
 
+#include "src/base/callback.h"
+
 FERRYI_MUTEX_CLASS(ferryi_worker_mutex);
 
 struct ferryi_worker {
     struct ferryi_worker_mutex mutex;
     ferryi_cond cond;
     ferryi_thread thread;
+    ferry_context *context;
     FERRYI_GUARDED_BY(ferryi_worker_mutex) struct {
         struct ferryi_job *first, **last;
         bool stopping;
@@ -42,14 +45,16 @@ ferryi_worker_is_here(void)
 static void
 work(void *argument)
 {
+    struct ferryi_worker *worker = argument;
     struct ferryi_job *job;
     is_helper = true;
-    while ((job = next_job(argument)))
+    ferryi_callback_thread.context = worker->context;
+    while ((job = next_job(worker)))
         job->run(job);
 }
 
 static ferry_status
-worker_start(struct ferryi_worker **out)
+worker_start(ferry_context *context, struct ferryi_worker **out)
 {
     struct ferryi_worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
@@ -58,6 +63,7 @@ worker_start(struct ferryi_worker **out)
     ferryi_cond_init(&worker->cond);
     ferryi_mutex_is_needless(&worker->mutex);
     worker->last = &worker->first;
+    worker->context = context;
     ferry_status status = ferryi_thread_start(&worker->thread, "ferry-helper", work, worker);
     if (status != FERRY_OK) {
         ferryi_cond_destroy(&worker->cond);
@@ -77,7 +83,7 @@ ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "queue an asynchronous call: the context is being destroyed");
     ferryi_mutex_lock(&context->worker_mutex);
     struct ferryi_worker *worker = context->workers[job->way];
-    if (!worker && (status = worker_start(&worker)) == FERRY_OK)
+    if (!worker && (status = worker_start(context, &worker)) == FERRY_OK)
         context->workers[job->way] = worker;
     ferryi_mutex_unlock(&context->worker_mutex);
     if (status != FERRY_OK)

@@ -33,6 +33,7 @@ typedef struct ferryi_device ferryi_device;
 enum {
     FERRYI_DEVICE_COHERENT = 1u << 16,  /* its memory is host memory: no copies, kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its driver, which synchronize() waits for */
     FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has another address at the device: single copies translate, batches do not */
 };
 

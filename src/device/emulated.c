@@ -201,7 +201,10 @@ emulated_count(void)
 static ferry_status
 emulated_open(int ordinal, const struct ferryi_device_config *config, ferryi_device **out)
 {
-    return ferryi_emulated_open(&threads, ordinal, config, out);
+    ferry_status status = ferryi_emulated_open(&threads, ordinal, config, out);
+    if (status == FERRY_OK)
+        (*out)->capabilities |= FERRYI_DEVICE_CALLS_APART;
+    return status;
 }
 
 const ferryi_device_kind ferryi_emulated_kind = {

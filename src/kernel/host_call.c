@@ -29,6 +29,7 @@ struct ferryi_host_call {
     ferry_stream *stream; /* only compared, as its lane is */
     ferryi_lane *lane;
     uint32_t generation;
+    bool is_apart; /* it runs on a thread that the end of the context waits for */
     struct ferryi_body_use *uses;
     size_t use_count;
     char *name; /* of the kernel */
@@ -135,7 +136,8 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
     struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
     *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_function,
                                       .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
-                                      .generation = plan->lane->generation};
+                                      .generation = plan->lane->generation,
+                                      .is_apart = plan->lane->device->capabilities & FERRYI_DEVICE_CALLS_APART};
     atomic_init(&call->parties, 2);
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
     call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
@@ -179,9 +181,14 @@ call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
     char own[FERRYI_CALL_TEXT_BYTES] = "";
     call->call.text = own;
     struct ferryi_callback running;
+    const void *outer = ferryi_callback_thread.context;
+    if (call->is_apart)
+        ferryi_callback_thread.context = call->context;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "host_function");
+    running.context = call->context;
     ferry_status status = call->body(&call->call, call->user);
     ferryi_callback_leave(&running);
+    ferryi_callback_thread.context = outer;
     if (status == FERRY_OK)
         return FERRY_OK;
     if (!own[0])

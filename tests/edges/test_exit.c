@@ -92,6 +92,101 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
+/* The last owner is a callback on a helper thread. The separate thread that ends the context is waited for. */
+static int target[COUNT];
+static atomic_bool given_back, may_go_on, has_ended;
+
+static void
+note_end(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)user;
+    if (strstr(message, "a separate thread has ended it"))
+        atomic_store(&has_ended, true);
+}
+
+static bool
+destroy_and_go_on(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total, (void)user;
+    ferry_context_destroy(&context);
+    atomic_store(&given_back, true);
+    while (!atomic_load(&may_go_on))
+        ferryi_sleep_ns(100000);
+    ferryi_sleep_ns(50000000);
+    return true;
+}
+
+/* Returns when the end is under way; it waits for the callback. */
+static void
+start_end(bool goes_on)
+{
+    ferry_buffer *buffer;
+    ferry_event *event;
+    const ferry_context_options options = {.log = note_end};
+    WORKS(ferry_context_create(&options, &context));
+    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
+    atomic_store(&may_go_on, goes_on);
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
+                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1), .event = &event, .keep_going = destroy_and_go_on}));
+    while (!atomic_load(&given_back))
+        ferryi_sleep_ns(100000);
+    TRUE(!context);
+    TRUE(!atomic_load(&has_ended));
+}
+
+static void
+check_end(void)
+{
+    TRUE(atomic_load(&has_ended));
+}
+
+static void
+exit_waits_for_an_end(void)
+{
+    (void)atexit(check_end); /* runs after the handlers that are registered later, as the library's is */
+    start_end(true);
+    exit(0);
+}
+
+static bool
+destroy_and_exit(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total, (void)user;
+    ferry_context_destroy(&context);
+    exit(context ? 1 : 0);
+}
+
+/* The end waits for the thread that exits: nothing can be waited for. */
+static void
+exit_in_the_callback_that_ends(void)
+{
+    ferry_buffer *buffer;
+    ferry_event *event;
+    WORKS(ferry_context_create(NULL, &context));
+    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
+                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1), .event = &event, .keep_going = destroy_and_exit}));
+    for (;;)
+        pause();
+}
+
+/* The threads of an end are the parent's: its child does not wait for them. */
+static void
+child_exits_during_an_end(void)
+{
+    start_end(false);
+    pid_t child = fork();
+    TRUE(child >= 0);
+    if (child == 0)
+        exit(0);
+    int how = 0;
+    TRUE(waitpid(child, &how, 0) == child);
+    TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    atomic_store(&may_go_on, true);
+    while (!atomic_load(&has_ended))
+        ferryi_sleep_ns(100000);
+}
+
 /* A thread ends with magazines of a pool, before and after the pool does. */
 struct holder {
     ferry_pool *pool;
@@ -178,6 +273,9 @@ static const struct ending {
     {"exit_without_destroy", exit_without_destroy},
     {"exit_from_another_thread", exit_from_another_thread},
     {"destroy_in_an_exit_handler", destroy_in_an_exit_handler},
+    {"exit_waits_for_an_end", exit_waits_for_an_end},
+    {"exit_in_the_callback_that_ends", exit_in_the_callback_that_ends},
+    {"child_exits_during_an_end", child_exits_during_an_end},
     {"thread_ends_with_magazines", thread_ends_with_magazines},
     {"driver_is_gone", driver_is_gone},
 };

@@ -403,6 +403,37 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
+/* "In a forked child the call changes nothing." The child may give back as often as it likes, and the parent's count stays. */
+static void
+test_owners_of_the_parent_stay_its_own(void **state)
+{
+    fixture *f = *state;
+    ferry_context *mine = ferry_context_retain(f->context);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(HANGS_AFTER_S);
+        ferry_place_info info;
+        ferry_context *more = ferry_context_retain(mine);
+        TRUE(more == mine);
+        for (int i = 0; i < 4; i++) {
+            ferry_context *gone = mine;
+            ferry_context_destroy(&gone);
+            TRUE(!gone);
+        }
+        REFUSED(ferry_context_get_place_info(mine, 1, &info));
+        TRUE(ferry_context_retain(mine) == mine);
+        _exit(0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    ferry_context_destroy(&mine);
+    ferry_buffer *b;
+    OK(ferry_buffer_create(f->context, INT, COUNT, NULL, &b));
+    OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
+    ferry_buffer_destroy(&b);
+}
+
 int
 main(void)
 {
@@ -410,6 +441,7 @@ main(void)
         TEST(test_child_is_refused_everything_and_parent_goes_on),
         TEST(test_forks_in_the_midst_of_work),
         TEST(test_shared_context_of_the_parent_is_not_the_childs),
+        TEST(test_owners_of_the_parent_stay_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,7 +202,12 @@ scene_context(const struct scene *s)
         if (s->flags & 2)
             ferry_buffer_destroy(&buffer);
     }
+    ferry_context *owner = s->flags & 4 ? ferry_context_retain(context) : NULL, *moment = ferry_context_retain(s->world->f.context);
+    ferry_context_destroy(&moment);
     ferry_context_destroy(&context);
+    if (owner && !(s->flags & 2))
+        (void)WENT(s, ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}, NULL));
+    ferry_context_destroy(&owner);
     if (!(s->flags & 2)) {
         if (ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}, NULL) != FERRY_ERROR_INVALID_STATE)
             SCENE_WRONG("a buffer is filled without its context");

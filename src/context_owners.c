@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "src/base/callback.h"
+#include "src/base/fork.h"
+#include "src/context.h"
+
+/*
+ * The owners of a context: whoever made it, asked for the shared one or retained it. The last one that gives it back ends it.
+ *
+ * A thread of the context cannot run the end, which joins that thread; nor can a callback, whose outer call may hold locks and ranges.
+ * There a separate thread runs it. The process waits for these threads before it exits. That is safe for calls that are under way on the
+ * context's own threads, since the end waits for them. It is not safe for a call of the program that is outside of the callback: such a
+ * destroy is refused.
+ */
+
+/* -- ends on separate threads ---------------------------------------------------------------------- */
+
+#define EXIT_POLL_NS 1000000u
+
+static _Atomic unsigned ends; /* that run on separate threads */
+
+/* The threads are the parent's. */
+static void
+forget_ends(bool in_child)
+{
+    if (in_child)
+        atomic_store(&ends, 0);
+}
+
+static struct ferryi_fork_part separate_ends = {.after = forget_ends};
+FERRYI_AT_FORK(separate_ends)
+
+/* An end may wait for a thread of a context, or for a callback: if that is what exits, nothing can be waited for. */
+static void
+wait_for_ends(void)
+{
+    if (ferryi_callback_thread.context || ferryi_callback_thread.innermost)
+        return;
+    while (atomic_load(&ends) > 0)
+        ferryi_sleep_ns(EXIT_POLL_NS);
+}
+
+static void
+register_wait(void)
+{
+    (void)atexit(wait_for_ends);
+}
+
+static void end(ferry_context *context);
+
+static void
+end_here(void *argument)
+{
+    ferry_context *context = argument;
+    struct ferryi_log log = context->log;
+    end(context);
+    ferryi_log(&log, FERRY_LOG_INFO, "destroy a context: a separate thread has ended it, because its last owner was in a callback");
+    atomic_fetch_sub(&ends, 1);
+}
+
+static ferry_status
+end_elsewhere(ferry_context *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    ferryi_thread thread;
+    (void)pthread_once(&once, register_wait);
+    atomic_fetch_add(&ends, 1);
+    ferry_status status = ferryi_thread_start(&thread, "ferry-end", end_here, context);
+    if (status == FERRY_OK)
+        ferryi_thread_detach(thread);
+    else
+        atomic_fetch_sub(&ends, 1);
+    return status;
+}
+
+/* -- the shared context ---------------------------------------------------------------------------- */
+
+FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
+
+static struct {
+    struct ferryi_shared_context_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_shared_context_mutex) ferry_context *context; /* may have lost its last owner; valid memory */
+} shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
+
+/* The mutex is held while a context is made, which may take long; so a fork does not wait for it. */
+static void
+forget_shared(bool in_child)
+{
+    if (!in_child)
+        return;
+    ferryi_mutex_init(&shared.mutex);
+    ferryi_mutex_is_needless(&shared.mutex);
+    shared.context = NULL;
+}
+
+static struct ferryi_fork_part sharing = {.after = forget_shared};
+FERRYI_AT_FORK(sharing)
+
+/* Fails when there is no owner left: the end of the context has begun. */
+static bool
+try_retain(ferry_context *context)
+{
+    unsigned owners = atomic_load(&context->owners);
+    while (owners > 0 && !atomic_compare_exchange_weak(&context->owners, &owners, owners + 1))
+        ;
+    return owners > 0;
+}
+
+ferry_status
+ferry_context_shared(ferry_context **out)
+{
+    if (!out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "share a context: out is NULL");
+    ferry_status status = ferryi_callback_check("share a context");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&shared.mutex);
+    if (!shared.context || !try_retain(shared.context)) {
+        ferry_context *fresh;
+        status = ferry_context_create(NULL, &fresh);
+        if (status == FERRY_OK) {
+            fresh->shared = true;
+            shared.context = fresh;
+        }
+    }
+    if (status == FERRY_OK)
+        *out = shared.context;
+    ferryi_mutex_unlock(&shared.mutex);
+    return status;
+}
+
+/* A context without owners stays there until it is taken out here, before its memory is freed. */
+static void
+stop_sharing(const ferry_context *context)
+{
+    ferryi_mutex_lock(&shared.mutex);
+    if (shared.context == context)
+        shared.context = NULL;
+    ferryi_mutex_unlock(&shared.mutex);
+}
+
+/* -- owners ---------------------------------------------------------------------------------------- */
+
+ferry_context *
+ferry_context_retain(ferry_context *context)
+{
+    if (!context || context->inherited || try_retain(context))
+        return context;
+    ferryi_log(&context->log, FERRY_LOG_ERROR, "retain a context: its last owner has destroyed it");
+    return NULL;
+}
+
+static void
+end(ferry_context *context)
+{
+    if (context->shared)
+        stop_sharing(context);
+    ferryi_context_end(context);
+}
+
+/* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given back here. */
+static unsigned
+give_back(ferry_context *context)
+{
+    unsigned owners = atomic_load(&context->owners);
+    do {
+        bool last = owners <= 1;
+        if (last && ferryi_callback_thread.innermost && (owners == 0 || ferryi_callback_may_be_inside(context))) {
+            (void)ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE, "destroy a context");
+            return 0;
+        }
+        if (owners == 0) {
+            ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: its last owner has destroyed it");
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak(&context->owners, &owners, owners - 1));
+    return owners;
+}
+
+void
+ferry_context_destroy(ferry_context **context)
+{
+    if (!context || !*context)
+        return;
+    ferry_context *given = *context;
+    unsigned owners = given->inherited ? 2 : give_back(given);
+    if (owners == 0)
+        return;
+    *context = NULL;
+    if (owners > 1)
+        return;
+    if (!ferryi_callback_thread.innermost && !ferryi_callback_thread.context) {
+        end(given);
+    } else if (end_elsewhere(given) != FERRY_OK) {
+        atomic_store(&given->owners, 1);
+        *context = given;
+        ferryi_log(&given->log, FERRY_LOG_ERROR, "destroy a context: it stays: %s", ferry_last_error());
+    }
+}
