@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <ferry/element.h>
+#include <ferry/lease.h>
 #include <ferry/scope.h>
 #include <ferry/status.h>
 #include <ferry/stream.h>
@@ -190,6 +191,69 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_c
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array,
                                                                  const struct ArrowSchema *schema,
                                                                  const ferry_import_options *options, ferry_buffer **out);
+
+/* -- exports --------------------------------------------------------------------------------------- */
+
+/**
+ * Shape of an export. The numbers are elements of the lease.
+ *
+ * Each index that the shape allows must lie inside the lease's range, from its first element on.
+ */
+typedef struct ferry_layout {
+    int rank;               /**< dimensions; 0 is one element */
+    const int64_t *shape;   /**< of length `rank` */
+    const int64_t *strides; /**< of length `rank`; NULL: packed, the last index fastest */
+    uint64_t reserved[2];
+} ferry_layout;
+
+/**
+ * Exports a lease as a DLPack tensor (1.0), without a copy, and sets `*out` to it.
+ *
+ * The tensor is one more owner of the lease, which its deleter gives back: the memory stays, and an
+ * open lease stays open, until the consumer calls it. It may do so on any thread, also after the
+ * buffer and the context were destroyed. A READ lease sets the flag READ_ONLY. Not every consumer
+ * honours that flag: lend an UPDATE lease to one that does not.
+ *
+ * A lease at a device place is for work on the lease's stream, or for any work when it has none.
+ * Elements that are structs go out as bytes with one more dimension, the last one. `strides` is
+ * always set, `byte_offset` is 0, and `data` is NULL when there are no elements.
+ *
+ * @param lease open, and stays the caller's
+ * @param layout NULL: one dimension, all elements of the lease
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a layout with negative sizes or without a
+ *         shape); FERRY_ERROR_OUT_OF_RANGE (the layout reaches outside of the lease);
+ *         FERRY_ERROR_UNSUPPORTED (more than 64 dimensions); FERRY_ERROR_OVERFLOW (a stride
+ *         overflows in bytes); FERRY_ERROR_INVALID_STATE (the lease is closed, or the context was
+ *         destroyed); FERRY_ERROR_OUT_OF_MEMORY.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout,
+                                                                 struct DLManagedTensorVersioned **out);
+
+/**
+ * As ferry_lease_export_dlpack(), for consumers of DLPack before 1.0, which has no flags.
+ * @return as ferry_lease_export_dlpack(); FERRY_ERROR_UNSUPPORTED also for READ leases.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout,
+                                                                        struct DLManagedTensor **out);
+
+/**
+ * Exports a READ lease of numbers as an Arrow array, without a copy, and fills `*out` and
+ * `*out_schema`.
+ *
+ * Both are released by the caller or by whoever it moves them to, in any order and on any thread.
+ * The array is one more owner of the lease, as the tensor of ferry_lease_export_dlpack() is. At a
+ * device place the call blocks until the bytes are in place, so that `sync_event` is NULL.
+ *
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_UNSUPPORTED (a lease that may
+ *         write; an element without a name in FERRY_TEXT_ARROW); FERRY_ERROR_INVALID_STATE (the
+ *         lease is closed, or the context was destroyed); FERRY_ERROR_OUT_OF_MEMORY; as
+ *         ferry_scope_wait().
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out,
+                                                                struct ArrowSchema *out_schema);
 
 FERRY_END_DECLS
 

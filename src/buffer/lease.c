@@ -152,10 +152,13 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     lease->is_unordered = place != FERRY_PLACE_HOST && !options->stream;
     status = open_scope(buffer, element, options, place, count, &scope, out);
     ferryi_store_lock(store);
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
         lease->scope = *ferryi_scope_of(&scope);
-    else
+        const struct ferryi_claim *claim = lease->scope.store ? &store->claims[lease->scope.slot] : NULL;
+        lease->bytes = claim ? claim->end - claim->begin : 0;
+    } else {
         detach(lease, store);
+    }
     store->references -= status != FERRY_OK;
     ferryi_store_unlock(store);
     if (status == FERRY_OK && lease->scope.store && ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
@@ -178,8 +181,10 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
     if (options->access == FERRY_READ && options->place == FERRY_PLACE_HOST && !options->stream && element->identity == buffer->identity &&
         ferryi_scope_range(buffer, options->offset, count, &range) && ferryi_store_lock_plain(store)) {
         hit = ferryi_scope_open_read(store, range, ferryi_scope_goes_to_end(buffer, count), NULL, &lease->scope, out_pointer);
-        if (hit)
+        if (hit) {
             attach(lease, store, FERRY_PLACE_HOST);
+            lease->bytes = range.end - range.begin;
+        }
         ferryi_store_unlock_plain(store);
     }
     ferry_status status = hit ? FERRY_OK : open_slow(lease, buffer, element, options, count, out_pointer);
@@ -187,6 +192,9 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
         free(lease);
         return status;
     }
+    lease->element = buffer->element;
+    lease->pointer = *out_pointer;
+    lease->access = options->access;
     lease->context = store->context;
     ferryi_context_retain(lease->context);
     *out = lease;

@@ -19,6 +19,10 @@ struct ferry_lease {
     bool is_unordered;        /* at a device, without a stream that Ferry knows */
     ferryi_store *store;
     ferry_context *context;   /* owned */
+    const ferry_element *element; /* of the range, interned */
+    void *pointer;            /* to its first element; NULL for zero elements */
+    size_t bytes;             /* of the range */
+    ferry_access access;
     struct ferryi_scope scope; /* constant from the end of the open on; of zero elements: closed */
     struct ferry_lease *next, *prev; /* of its store, under the store's lock; the youngest first */
     struct ferryi_guard_note note;   /* in checked runs */

@@ -10,6 +10,7 @@
 #include <ferry/exchange.h>
 
 #include "src/base/base.h"
+#include "src/base/callback.h"
 #include "src/exchange/abi.h"
 
 /* More than NumPy and PyTorch make; what claims more is not read. */
@@ -33,5 +34,8 @@ struct ferryi_import {
 /* Wraps it; `what` begins messages. On failure nothing was taken, and on_release is not called. */
 ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options,
                                 const char *what, ferry_buffer **out);
+
+/* Fails unless the lease is open; `out` is an output. Exports are calls that a watching callback may not make. */
+ferry_status ferryi_export_check(ferry_lease *lease, const void *out, const char *what);
 
 #endif

@@ -27,9 +27,11 @@ ferry_context_exchange_device(ferry_context *context, int place, int32_t *out_ty
     static const char what[] = "find the exchange device of a place";
     if (!context || !out_type || !out_id)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, out_type or out_id is NULL", what);
-    ferry_status status = ferryi_context_check_place(context, place, what);
+    ferry_status status = ferryi_context_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
+    if (place < 0 || place > context->place_count)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d among %d devices", what, place, context->place_count);
     *out_type = device_type(context, place);
     *out_id = device_number(context, place);
     return FERRY_OK;

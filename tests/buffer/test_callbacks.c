@@ -226,7 +226,53 @@ RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->
 IMPORT(ferry_buffer_import_dlpack, exchange_versioned(more, 10), w->context, made, NULL, &w->made)
 IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context, made, NULL, &w->made)
 IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema, NULL, &w->made)
+
+/* A lease on the host that is opened and given back without waiting, so that only the export itself may be refused. */
+static ferry_status
+export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
+{
+    ferry_lease *lease;
+    void *pointer;
+    ferry_status status = ferry_lease_open(w->spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer);
+    if (status != FERRY_OK)
+        return status;
+    status = call(lease);
+    ferry_lease_destroy(&lease);
+    return status;
+}
+
+static ferry_status
+export_versioned(ferry_lease *lease)
+{
+    struct DLManagedTensorVersioned *tensor;
+    ferry_status status = ferry_lease_export_dlpack(lease, NULL, &tensor);
+    if (status == FERRY_OK)
+        tensor->deleter(tensor);
+    return status;
+}
+
+static ferry_status
+export_legacy(ferry_lease *lease)
+{
+    struct DLManagedTensor *tensor;
+    return ferry_lease_export_dlpack_legacy(lease, NULL, &tensor); /* not of a READ lease */
+}
+
+static ferry_status
+export_arrow(ferry_lease *lease)
+{
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+    ferry_status status = ferry_lease_export_arrow(lease, &array, &schema);
+    if (status == FERRY_OK)
+        array.array.release(&array.array), schema.release(&schema);
+    return status;
+}
+
 RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
+DO(ferry_lease_export_dlpack, return export_lease(w, export_versioned);)
+DO(ferry_lease_export_dlpack_legacy, return export_lease(w, export_legacy);)
+DO(ferry_lease_export_arrow, return export_lease(w, export_arrow);)
 RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
 RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
@@ -354,6 +400,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_context_reset_stats), E(WORKS, ferry_context_for_each_buffer), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
     E(WORKS, ferry_context_unregister_host), E(WORKS, ferry_buffer_create), E(WORKS, ferry_buffer_create_from), E(WORKS, ferry_buffer_wrap_host),
     E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_import_dlpack), E(WORKS, ferry_buffer_import_dlpack_legacy), E(WORKS, ferry_buffer_import_arrow),
+    E(WORKS, ferry_lease_export_dlpack), E(WORKS, ferry_lease_export_dlpack_legacy), E(WORKS, ferry_lease_export_arrow),
     E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
     E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
     E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
