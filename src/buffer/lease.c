@@ -137,7 +137,7 @@ static ferry_status
 open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
 {
     struct ferryi_range range;
-    int place;
+    int place = 0;
     ferry_status status = ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range);
     if (status == FERRY_OK)
         status = check_options(buffer, options, &place);
@@ -164,41 +164,6 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     if (status == FERRY_OK && lease->scope.store && ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
         ferryi_guard_add_note(store, &lease->note, lease->label, range.begin, range.end);
     return status;
-}
-
-ferry_status
-ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
-{
-    if (!buffer || !element || !options || !out || !out_pointer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: buffer, element, options, out or out_pointer is NULL");
-    ferry_lease *lease = lease_new(options->label);
-    if (!lease)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
-    size_t count = options->count ? options->count : FERRY_REST;
-    ferryi_store *store = buffer->store;
-    struct ferryi_range range;
-    bool hit = false;
-    if (options->access == FERRY_READ && options->place == FERRY_PLACE_HOST && !options->stream && element->identity == buffer->identity &&
-        ferryi_scope_range(buffer, options->offset, count, &range) && ferryi_store_lock_plain(store)) {
-        hit = ferryi_scope_open_read(store, range, ferryi_scope_goes_to_end(buffer, count), NULL, &lease->scope, out_pointer);
-        if (hit) {
-            attach(lease, store, FERRY_PLACE_HOST);
-            lease->bytes = range.end - range.begin;
-        }
-        ferryi_store_unlock_plain(store);
-    }
-    ferry_status status = hit ? FERRY_OK : open_slow(lease, buffer, element, options, count, out_pointer);
-    if (status != FERRY_OK) {
-        free(lease);
-        return status;
-    }
-    lease->element = buffer->element;
-    lease->pointer = *out_pointer;
-    lease->access = options->access;
-    lease->context = store->context;
-    ferryi_context_retain(lease->context);
-    *out = lease;
-    return FERRY_OK;
 }
 
 /* -- ending ---------------------------------------------------------------------------------------- */
@@ -265,7 +230,7 @@ end_hit(ferry_lease *lease)
 {
     struct ferryi_scope scope = lease->scope;
     ferryi_store *store = scope.store;
-    if (!store || lease->is_unordered || !ferryi_store_lock_plain(store))
+    if (!store || lease->is_unordered || atomic_load_explicit(&lease->closed, memory_order_relaxed) || !ferryi_store_lock_plain(store))
         return false;
     struct ferryi_claim *claim = &store->claims[scope.slot];
     bool hit = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id && ferryi_scope_close_read(store, claim);
@@ -294,23 +259,34 @@ end_slow(ferry_lease *lease)
     ferryi_store_release(store);
 }
 
-/* In a callback: what may be refused there is not begun. */
+/* Inside a callback, of a lease that is no hit. */
 static bool
 may_end_now(const ferry_lease *lease)
 {
+    ferryi_store *store = lease->store;
     if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK)
         return false;
-    ferryi_store_lock(lease->store);
-    bool last = lease->store->references == 1;
-    ferryi_store_unlock(lease->store);
-    return !last || ferryi_store_may_end(lease->store);
+    ferryi_store_lock(store);
+    bool last = store->references == 1;
+    ferryi_store_unlock(store);
+    return !last || ferryi_store_may_end(store);
 }
 
-FERRYI_COLD static void
-refuse_end(const ferry_lease *lease)
+/* The use ends and the buffer goes; false: this callback may not do that, and nothing was done. */
+static bool
+end_use(ferry_lease *lease)
 {
-    (void)ferryi_callback_refuse("destroy a lease");
-    ferryi_log(&lease->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+    bool in_callback = ferryi_callback_thread.innermost;
+    if (!lease->store)
+        return true;
+    if (in_callback && ferryi_context_is_last_refused(lease->context))
+        return false;
+    if (!end_hit(lease)) {
+        if (in_callback && !may_end_now(lease))
+            return false;
+        end_slow(lease);
+    }
+    return true;
 }
 
 static void
@@ -323,33 +299,84 @@ release_buried(void *header)
 
 /* A checked run keeps what says to late users that they are late, and the context's shell. */
 static void
-lease_free(ferry_lease *lease)
+end_checked(ferry_lease *lease)
 {
-    if (!lease->context->debug) {
-        free(lease);
+    ferry_context *context = lease->context;
+    ferryi_context_retain(context);
+    ferryi_context_disown(&context);
+    if (context) {
+        ferryi_context_release(context);
         return;
     }
-    ferryi_context_retain(lease->context);
     atomic_store(&lease->shares, 0);
     ferryi_bury(lease, release_buried);
 }
 
+/* A context that cannot end here stays, which it logs: then the lease is all that is left, to be destroyed once more. */
 static void
 end(ferry_lease **lease)
 {
     ferry_lease *gone = *lease;
-    if (!end_hit(gone)) {
-        if (ferryi_callback_thread.innermost && !may_end_now(gone)) {
-            atomic_store(&gone->shares, 1);
-            refuse_end(gone);
-            return;
-        }
-        end_slow(gone);
+    atomic_store_explicit(&gone->shares, 1, memory_order_relaxed);
+    if (!end_use(gone)) {
+        (void)ferryi_callback_refuse("destroy a lease");
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+        return;
     }
-    ferry_context *context = gone->context;
+    gone->store = NULL;
+    atomic_store_explicit(&gone->closed, true, memory_order_relaxed);
+    if (gone->context->debug) {
+        end_checked(gone);
+        if (atomic_load(&gone->shares) == 0)
+            *lease = NULL;
+        return;
+    }
+    ferryi_context_disown(&gone->context);
+    if (gone->context)
+        return;
     *lease = NULL;
-    lease_free(gone);
-    ferryi_context_release(context);
+    free(gone);
+}
+
+/* -- opening and destroying ------------------------------------------------------------------------ */
+
+ferry_status
+ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
+{
+    if (!buffer || !element || !options || !out || !out_pointer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: buffer, element, options, out or out_pointer is NULL");
+    ferry_lease *lease = lease_new(options->label);
+    if (!lease)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
+    size_t count = options->count ? options->count : FERRY_REST;
+    ferryi_store *store = buffer->store;
+    struct ferryi_range range;
+    bool hit = false;
+    if (options->access == FERRY_READ && options->place == FERRY_PLACE_HOST && !options->stream && element->identity == buffer->identity &&
+        ferryi_scope_range(buffer, options->offset, count, &range) && ferryi_store_lock_plain(store)) {
+        hit = ferryi_scope_open_read(store, range, ferryi_scope_goes_to_end(buffer, count), NULL, &lease->scope, out_pointer);
+        if (hit) {
+            attach(lease, store, FERRY_PLACE_HOST);
+            lease->bytes = range.end - range.begin;
+        }
+        ferryi_store_unlock_plain(store);
+    }
+    lease->context = store->context;
+    ferry_status status = hit ? FERRY_OK : open_slow(lease, buffer, element, options, count, out_pointer);
+    if (status != FERRY_OK) {
+        free(lease);
+        return status;
+    }
+    if (!ferryi_context_try_own(store->context)) {
+        (void)end_use(lease);
+        free(lease);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "open a lease of buffer \"%s\": its context is being destroyed", ferryi_store_name(store));
+    }
+    lease->element = buffer->element;
+    lease->pointer = *out_pointer;
+    lease->access = options->access;
+    *out = lease;
+    return FERRY_OK;
 }
 
 void
