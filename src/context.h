@@ -97,6 +97,12 @@ struct ferry_context {
 void ferryi_context_retain(ferry_context *context);
 void ferryi_context_release(ferry_context *context);
 
+/* Adds an owner. False when no owner is left: the end of the context has begun. */
+bool ferryi_context_try_own(ferry_context *context);
+/* As ferry_context_destroy(), but never blocks: a separate thread runs the end. Blocks only where that thread cannot be started. */
+void ferryi_context_disown(ferry_context **context);
+/* In a callback: is this thread the context's last owner, and may it not give that back? */
+bool ferryi_context_is_last_refused(const ferry_context *context);
 /* Waits for all work, reports leaks and frees everything but the shell. Also for a context that is only half made. Not on its own threads. */
 void ferryi_context_end(ferry_context *context);
 

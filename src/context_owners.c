@@ -55,7 +55,7 @@ end_here(void *argument)
     ferry_context *context = argument;
     struct ferryi_log log = context->log;
     end(context);
-    ferryi_log(&log, FERRY_LOG_INFO, "destroy a context: a separate thread has ended it, because its last owner was in a callback");
+    ferryi_log(&log, FERRY_LOG_INFO, "destroy a context: a separate thread has ended it, because its last owner was a callback or a lease");
     atomic_fetch_sub(&ends, 1);
 }
 
@@ -97,9 +97,8 @@ forget_shared(bool in_child)
 static struct ferryi_fork_part sharing = {.after = forget_shared};
 FERRYI_AT_FORK(sharing)
 
-/* Fails when there is no owner left: the end of the context has begun. */
-static bool
-try_retain(ferry_context *context)
+bool
+ferryi_context_try_own(ferry_context *context)
 {
     unsigned owners = atomic_load(&context->owners);
     while (owners > 0 && !atomic_compare_exchange_weak(&context->owners, &owners, owners + 1))
@@ -116,7 +115,7 @@ ferry_context_shared(ferry_context **out)
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&shared.mutex);
-    if (!shared.context || !try_retain(shared.context)) {
+    if (!shared.context || !ferryi_context_try_own(shared.context)) {
         ferry_context *fresh;
         status = ferry_context_create(NULL, &fresh);
         if (status == FERRY_OK) {
@@ -145,7 +144,7 @@ stop_sharing(const ferry_context *context)
 ferry_context *
 ferry_context_retain(ferry_context *context)
 {
-    if (!context || context->inherited || try_retain(context))
+    if (!context || context->inherited || ferryi_context_try_own(context))
         return context;
     ferryi_log(&context->log, FERRY_LOG_ERROR, "retain a context: its last owner has destroyed it");
     return NULL;
@@ -178,11 +177,10 @@ give_back(ferry_context *context)
     return owners;
 }
 
-void
-ferry_context_destroy(ferry_context **context)
+/* `waits`: the calling thread may run the end. */
+static void
+destroy(ferry_context **context, bool waits)
 {
-    if (!context || !*context)
-        return;
     ferry_context *given = *context;
     unsigned owners = given->inherited ? 2 : give_back(given);
     if (owners == 0)
@@ -190,11 +188,31 @@ ferry_context_destroy(ferry_context **context)
     *context = NULL;
     if (owners > 1)
         return;
-    if (!ferryi_callback_thread.innermost && !ferryi_callback_thread.context) {
+    bool may_end = !ferryi_callback_thread.innermost && !ferryi_callback_thread.context;
+    if (may_end && (waits || end_elsewhere(given) != FERRY_OK)) {
         end(given);
-    } else if (end_elsewhere(given) != FERRY_OK) {
+    } else if (!may_end && end_elsewhere(given) != FERRY_OK) {
         atomic_store(&given->owners, 1);
         *context = given;
         ferryi_log(&given->log, FERRY_LOG_ERROR, "destroy a context: it stays: %s", ferry_last_error());
     }
+}
+
+void
+ferry_context_destroy(ferry_context **context)
+{
+    if (context && *context)
+        destroy(context, true);
+}
+
+void
+ferryi_context_disown(ferry_context **context)
+{
+    destroy(context, false);
+}
+
+bool
+ferryi_context_is_last_refused(const ferry_context *context)
+{
+    return atomic_load(&context->owners) <= 1 && ferryi_callback_may_be_inside(context);
 }

@@ -112,7 +112,7 @@ typedef struct ferry_buffer_info {
     ferry_state state;            /**< state of exactly this range */
     uint32_t places_with_copy;    /**< bit p: place p has a replica */
     uint32_t places_current;      /**< bit p: place p holds every written byte */
-    uint32_t scopes;              /**< open scopes of the whole base */
+    uint32_t scopes;              /**< open scopes of the whole base, and its open leases */
     bool borrowed;                /**< wraps memory of the caller */
     bool read_only;
     bool page_locked;             /**< the host replica exists and is page-locked */
@@ -123,7 +123,10 @@ typedef struct ferry_buffer_info {
     const char *site;             /**< call site that created the base, innermost function first,
                                        such as "load_tile+0x41, main+0x20 (./program)". "" when
                                        unknown and outside checked runs (docs/debugging.md) */
-    uint64_t reserved[4];
+    const char *lease_labels;     /**< labels of the live leases, separated by "; ". Set by
+                                       ferry_context_for_each_buffer(), elsewhere "" */
+    uint32_t leases;              /**< live leases of the whole base, open and closed */
+    uint64_t reserved[2];
 } ferry_buffer_info;
 
 /**

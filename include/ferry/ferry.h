@@ -17,8 +17,10 @@
 #include <ferry/conversion.h>
 #include <ferry/copy.h>
 #include <ferry/element.h>
+#include <ferry/exchange.h>
 #include <ferry/file.h>
 #include <ferry/kernel.h>
+#include <ferry/lease.h>
 #include <ferry/number.h>
 #include <ferry/pool.h>
 #include <ferry/scope.h>

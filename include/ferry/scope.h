@@ -77,6 +77,41 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
 
 /**
+ * Closes a device scope whose last work may be on streams that Ferry does not know.
+ *
+ * The next use that conflicts with the scope blocks its calling thread until the whole device is
+ * idle. One such wait serves all scopes that were closed this way at the place until then. After a
+ * READ scope only later writes wait, and the reuse of the replica's memory; after a write scope
+ * later reads wait as well. The call itself does not block, except in a context that has no stream
+ * number left: then it waits for the device. A host scope is closed as by ferry_scope_close().
+ *
+ * @param scope {0} and a closed scope as for ferry_scope_close()
+ * @return as ferry_scope_close(). A later use on a stream that is being captured, which would have
+ *         to wait, fails with FERRY_ERROR_UNSUPPORTED.
+ * Threads: any.
+ */
+FERRY_API ferry_status ferry_scope_close_unordered(ferry_scope *scope);
+
+/**
+ * Blocks until the bytes of an open device scope are in place, for callers that pass its pointer to
+ * code without a stream, such as a CUDA-aware MPI.
+ *
+ * Waits for the transfers and launches that the range needs, not for the scope's stream. When
+ * earlier work on the same stream wrote the replica, that includes what the stream was given until
+ * now. In a write scope the call also waits for earlier readers of the replica. Work that the
+ * caller queued inside the scope is not waited for.
+ *
+ * @param scope open during the whole call. A host scope and the scope of zero elements, {0}, return
+ *         FERRY_OK at once.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (a copy of a
+ *         scope that was closed; a watching callback); FERRY_ERROR_UNSUPPORTED (an earlier write is
+ *         on a stream that is being captured); FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST. The
+ *         scope stays open.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_scope_wait(ferry_scope *scope);
+
+/**
  * Closes a write scope without publishing its bytes: other places keep the values that they had.
  *
  * Bytes that no other memory holds are unspecified afterwards. Bytes that were never written still

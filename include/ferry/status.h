@@ -88,6 +88,7 @@ typedef enum ferry_log_level {
  *   - functions that directly return a name, a count, an address, an element, a value, a state or
  *     an argument;
  *   - ferry_last_error(), ferry_error_index(), ferry_kernel_cache_path();
+ *   - ferry_element_parse(), ferry_element_intern(), ferry_context_exchange_device();
  *   - ferry_context_get_place_info(), ferry_context_get_transfer_stats(), ferry_context_retain();
  *   - ferry_context_destroy() of a context that has other owners. <ferry/context.h> says where the
  *     last owner may be a callback;

@@ -9,6 +9,7 @@
 #include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/lease.h"
 
 #define MAX_ALIGN ((size_t)2 << 20)
 
@@ -259,6 +260,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
+    status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "unwrap");
+    if (status != FERRY_OK)
+        return status;
     ferryi_store_lock(store);
     bool only = is_only_user(*buffer);
     bool scopes = ferryi_store_scopes(store) > 0;
@@ -445,15 +449,21 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Inside a callback: the call that runs it may still use the handle, and nothing waits for the end of a wrap's last use. */
-static bool
-may_end_now(const ferry_buffer *buffer)
+/* The call that runs the callback may still use the store, and nothing waits for the end of a wrap's last use. */
+bool
+ferryi_store_may_end(ferryi_store *store)
 {
-    ferryi_store *store = buffer->store;
-    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK || ferryi_callback_lends(buffer) || ferryi_callback_thread.store == store)
+    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK || ferryi_callback_thread.store == store)
         return false;
     bool waits = store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_callback_may_wait();
     return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
+}
+
+/* Inside a callback. */
+static bool
+may_end_now(const ferry_buffer *buffer)
+{
+    return !ferryi_callback_lends(buffer) && ferryi_store_may_end(buffer->store);
 }
 
 FERRYI_COLD static void

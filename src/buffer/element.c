@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ferry/exchange.h>
+
 #include "src/base/fork.h"
 
 /* -- content --------------------------------------------------------------------------------------- */
@@ -336,6 +338,79 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
     if (!entry)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory",
                            element->name);
+    *out = &entry->element;
+    return FERRY_OK;
+}
+
+/* -- descriptions that the program made at run time ------------------------------------------------ */
+
+/* Complete descriptions, word for word; as in `buckets`, entries never leave. */
+static _Atomic(struct entry *) kept_buckets[BUCKETS];
+
+static bool
+is_same_string(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* `kept` is a copy of copy_entry(), whose C type is never NULL. */
+static bool
+is_same_description(const ferry_element *kept, const ferry_element *element)
+{
+    if (kept->align != element->align || !is_same_content(kept, element) || !is_same_string(kept->name, element->name))
+        return false;
+    if (!is_same_string(kept->c_type, element->c_type ? element->c_type : element->name) ||
+        !is_same_string(kept->cuda_declaration, element->cuda_declaration))
+        return false;
+    for (size_t i = 0; i < element->field_count; i++)
+        if (!is_same_string(kept->fields[i].name, element->fields[i].name))
+            return false;
+    return true;
+}
+
+static const struct entry *
+find_description(const ferry_element *element)
+{
+    const struct entry *entry = atomic_load_explicit(&kept_buckets[element->identity % BUCKETS], memory_order_acquire);
+    while (entry && !is_same_description(&entry->element, element))
+        entry = entry->next;
+    return entry;
+}
+
+static const struct entry *
+add_description(const ferry_element *element)
+{
+    ferryi_mutex_lock(&intern_lock);
+    const struct entry *found = find_description(element);
+    struct entry *entry = found ? NULL : copy_entry(element);
+    if (entry) {
+        _Atomic(struct entry *) *bucket = &kept_buckets[element->identity % BUCKETS];
+        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+        atomic_store_explicit(bucket, entry, memory_order_release);
+    }
+    ferryi_mutex_unlock(&intern_lock);
+    return found ? found : entry;
+}
+
+ferry_status
+ferry_element_intern(const ferry_element *element, const ferry_element **out)
+{
+    if (!out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "keep an element: out is NULL");
+    ferry_element filled;
+    if (element && element->identity == 0) {
+        filled = *element;
+        filled.identity = ferry_element_identity(element);
+        element = &filled;
+    }
+    ferry_status status = check_description(element);
+    if (status != FERRY_OK)
+        return status;
+    const struct entry *entry = find_description(element);
+    if (!entry)
+        entry = add_description(element);
+    if (!entry)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory", element->name);
     *out = &entry->element;
     return FERRY_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/fork.h"
 #include "src/base/guarded.h"
+#include "src/buffer/lease.h"
 
 #define BUCKETS 1024
 #define RETIRED 4096  /* guards whose copies went */
@@ -23,6 +24,7 @@ struct guard {
     size_t bytes, mapped;  /* of the buffer; of its pages */
     size_t page_count;
     unsigned char *pages;  /* what each is now; as many more for what it is to be */
+    struct ferryi_guard_note *notes; /* of leases, the youngest first */
     const char *gone;      /* why; NULL: the copy is there */
     const char *call;      /* that opened it last, and its range */
     size_t call_begin, call_end;
@@ -69,6 +71,16 @@ is_guarded(ferryi_store *store)
 
 /* -- the sentence of a fault ------------------------------------------------------------------------ */
 
+/* The youngest lease of the byte; NULL: none. */
+static const struct ferryi_guard_note *
+note_at(const struct guard *guard, size_t offset)
+{
+    const struct ferryi_guard_note *note = guard->notes;
+    while (note && (offset < note->begin || offset >= note->end))
+        note = note->next;
+    return note;
+}
+
 static void
 describe(const struct guard *guard, const char *address, bool writes, char *text, size_t text_bytes)
 {
@@ -84,8 +96,14 @@ describe(const struct guard *guard, const char *address, bool writes, char *text
                  (size_t)(address - guard->alias) - guard->bytes, guard->name, guard->bytes);
     else
         snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb, (size_t)(address - guard->alias), guard->name);
+    const struct ferryi_guard_note *note = inside ? note_at(guard, (size_t)(address - guard->alias)) : NULL;
     text_bytes -= strlen(text);
     text += strlen(text);
+    if (note && (page & 3) == 0) {
+        snprintf(text, text_bytes, ", used after its access ended: the lease of bytes %zu to %zu, held by %s, is closed", note->begin, note->end,
+                 note->label);
+        return;
+    }
     if (guard->gone)
         snprintf(text, text_bytes, ", which %s; the pointer came from %s", guard->gone, guard->call);
     else if (inside && writes && (page & 3) == FERRYI_PROTECT_READ)
@@ -240,7 +258,7 @@ static bool
 is_pinned_by_user(const ferryi_store *store)
 {
     for (int place = 0; place <= store->context->place_count; place++)
-        if (store->copies[place].pins > 0 && ferryi_store_same_memory(store, place, 0))
+        if (store->copies[place].pins > ferryi_leases_at(store, place) && ferryi_store_same_memory(store, place, 0))
             return true;
     return false;
 }
@@ -380,6 +398,49 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
     return pointer;
 }
 
+/* -- leases ------------------------------------------------------------------------------------------ */
+
+/* The link to the guard of the host copy of a checked run; NULL: it has none. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static struct guard *
+guard_there(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    const char *memory = store->copies[0].pointer;
+    ferryi_store_unlock(store);
+    return memory ? *find(memory) : NULL;
+}
+
+void
+ferryi_guard_add_note(ferryi_store *store, struct ferryi_guard_note *note, const char *label, size_t begin, size_t end)
+{
+    if (!is_guarded(store))
+        return;
+    *note = (struct ferryi_guard_note){.label = label, .begin = begin, .end = end};
+    ferryi_mutex_lock(&guards.mutex);
+    struct guard *guard = guard_there(store);
+    if (guard) {
+        note->next = guard->notes;
+        guard->notes = note;
+    }
+    ferryi_mutex_unlock(&guards.mutex);
+}
+
+void
+ferryi_guard_remove_note(ferryi_store *store, struct ferryi_guard_note *note)
+{
+    if (!is_guarded(store))
+        return;
+    ferryi_mutex_lock(&guards.mutex);
+    struct guard *guard = guard_there(store);
+    struct ferryi_guard_note **at = guard ? &guard->notes : NULL;
+    while (at && *at && *at != note)
+        at = &(*at)->next;
+    if (at && *at)
+        *at = note->next;
+    ferryi_mutex_unlock(&guards.mutex);
+}
+
 /* -- the end ---------------------------------------------------------------------------------------- */
 
 void
@@ -393,6 +454,7 @@ ferryi_guard_retire(const void *memory, const char *why)
         *at = guard->next;
         check_red_zone(guard, &finding);
         guard->gone = why;
+        guard->notes = NULL;
         guard->context = NULL;
         ferryi_alias_void(guard->alias, guard->mapped);
         guard->next = NULL;

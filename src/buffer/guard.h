@@ -20,11 +20,21 @@
 
 #include "src/buffer/access.h"
 
+/* Names the lease that a range of a host copy was handed out to. The owner keeps the memory; all members are the guards'. */
+struct ferryi_guard_note {
+    struct ferryi_guard_note *next;
+    const char *label;
+    size_t begin, end;
+};
+
 /* Bytes and alignment to take for a host copy, so that it has pages of its own. */
 void ferryi_guard_plan(const ferryi_store *store, int place, size_t *bytes, size_t *align);
 
 /* A pointer into the copy at `place`, of a range that a scope or pin of the user's was just opened on by `call`, as the user may have it. */
 void *ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char *call, size_t begin, size_t end);
+/* A fault in the range names the lease, until the note is removed. Does nothing for memory without a guard. */
+void ferryi_guard_add_note(ferryi_store *store, struct ferryi_guard_note *note, const char *label, size_t begin, size_t end);
+void ferryi_guard_remove_note(ferryi_store *store, struct ferryi_guard_note *note);
 /* Claims, pins or the map have changed: open and close pages. Without the store's lock. */
 void ferryi_guard_refresh(ferryi_store *store);
 /* The copy that lies at `memory` goes; `why` is a literal such as "was destroyed". Without the store's lock. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/lease.h"
 
 /* What a buffer says about itself. Everything here is derived from the map at the moment of asking. */
 
@@ -118,13 +119,14 @@ ferry_buffer_is_page_locked(ferry_buffer *buffer)
     return buffer && ferryi_store_is_pinned(buffer->store);
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 add_copies(const ferryi_store *store, ferry_buffer_info *out)
 {
     for (int place = 0; place <= store->context->place_count; place++) {
         const struct ferryi_place_copy *copy = &store->copies[place];
         out->allocated_bytes += ferry_block_bytes(copy->block);
-        out->places_held |= copy->pins > 0 ? FERRYI_PLACE_BIT(place) : 0;
+        out->places_held |= copy->pins > ferryi_leases_at(store, place) ? FERRYI_PLACE_BIT(place) : 0;
     }
 }
 
@@ -143,7 +145,9 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     out->places_with_copy = validity.exists;
     out->places_current = validity.written && !validity.lost ? validity.all & places : 0;
     out->scopes = ferryi_store_scopes(store);
-    out->handles = store->references;
+    out->leases = store->lease_count;
+    out->lease_labels = "";
+    out->handles = store->references - store->lease_count;
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;
     out->page_locked = host->pointer && host->pinned;

@@ -7,6 +7,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/lease.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
@@ -225,10 +226,12 @@ ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, 
     return status;
 }
 
-/* Only memory that nobody keeps an address of can go. */
+/* Only memory can go whose address is kept by no caller. A lease ends some time, a hold and a wrap when the program says so. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
+    if (store->borrowed_place != place && ferryi_leases_check_none(store, place, "evict") != FERRY_OK)
+        return FERRY_ERROR_BUSY;
     return ferryi_fail(FERRY_ERROR_INVALID_STATE, "evict buffer \"%s\" from %s: its copy there is %s", ferryi_store_name(store),
                        store->context->names[place], store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
@@ -401,7 +404,7 @@ ferry_buffer_release(ferry_buffer *buffer, int place)
         return status;
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    bool pinned = store->copies[place].pins > 0;
+    bool pinned = store->copies[place].pins > ferryi_leases_at(store, place);
     store->copies[place].pins -= pinned;
     ferryi_store_unlock(store);
     ferryi_guard_refresh(store);

@@ -4,6 +4,7 @@
 
 #include "src/buffer/copy.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/lease.h"
 
 /*
  * Resizing: new memory is taken and filled for every place that holds something before anything changes, so that a
@@ -104,6 +105,10 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
+    /* Its memory would have to live on with the lease, and the program would not know which one it sees. */
+    ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
+    if (status != FERRY_OK)
+        return status;
     ferryi_store_lock(store);
     const char *why = why_not(store);
     ferryi_store_unlock(store);

@@ -6,6 +6,7 @@
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/scope.h"
+#include "src/buffer/scope_hit.h"
 
 /*
  * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
@@ -27,71 +28,14 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* ferryi_store_copy() at the lane's place. */
-FERRYI_INLINE struct ferryi_place_copy *
-copy_of(ferryi_store *store, const ferryi_lane *lane)
-{
-    return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
-}
-
-/* Under the lock: has the place's copy been written, as far as the lane (NULL: the host) can know without asking the driver? */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-can_read_now(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_lane *lane)
-{
-    ferryi_stamp written = copy->written;
-    return written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written);
-}
-
-/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-add_read(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
-         struct ferryi_scope *scope, void **out)
-{
-    ferryi_store *store = buffer->store;
-    size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed), left = all - offset;
-    size_t elements = count == FERRY_REST ? left : count;
-    uint32_t slot = store->claim_high;
-    if (offset >= all || elements - 1 >= left || slot >= store->claim_capacity)
-        return false;
-    struct ferryi_claim *claim = &store->claims[slot];
-    size_t begin = buffer->offset + offset * buffer->element_bytes;
-    uint64_t id = ++store->next_id;
-    store->claim_counts += FERRYI_CLAIM_ONE;
-    claim->begin = begin;
-    claim->end = begin + elements * buffer->element_bytes;
-    claim->id = id;
-    claim->lane = lane;
-    claim->kind = ferryi_claim_kind(FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
-    if (lane) {
-        claim->copy = copy;
-        claim->generation = lane->generation;
-    }
-    scope->store = store;
-    scope->id = id;
-    scope->slot = slot;
-    *out = (char *)copy->pointer + begin;
-    return true;
-}
-
-/*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
- * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain. A resize changes the
- * count under the lock, so a range that is found there needs no second look.
- */
+/* A READ hit; see scope_hit.h. */
 FERRYI_INLINE bool
 open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    bool hit = false;
-    if ((store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) && store->write_claims == 0) {
-        /* A place that holds bytes has memory for them. */
-        struct ferryi_place_copy *copy = lane ? copy_of(store, lane) : &store->copies[0];
-        hit = can_read_now(store, copy, lane) && add_read(buffer, offset, count, copy, lane, scope, out);
-    }
+    bool hit = ferryi_scope_open_read(buffer, offset, count, lane, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
 }
@@ -193,13 +137,6 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
     return open_slow(store, range, to_end, kind, place, lane, scope, out);
 }
 
-/* All but the range. */
-FERRYI_INLINE bool
-arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const struct ferryi_scope *scope, void *const *out)
-{
-    return buffer && element && scope && out && element->identity == buffer->identity;
-}
-
 FERRYI_COLD static ferry_status
 refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
             const struct ferryi_scope *scope, void *const *out)
@@ -218,7 +155,7 @@ static inline bool
 open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const struct ferryi_scope *scope,
           void *const *out, struct ferryi_range *range)
 {
-    return arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
+    return ferryi_scope_arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
            ferryi_buffer_range(buffer, offset, count, range);
 }
 
@@ -241,13 +178,27 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
                        ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    if (access == FERRY_READ && arguments_fit(buffer, element, body, out)) {
+    if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
         element = buffer->element; /* the same one, so that the hit needs no register for it */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
+}
+
+ferry_status
+ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access, int place, size_t offset, size_t count,
+                        struct ferryi_scope *scope, void **out)
+{
+    struct ferryi_range range;
+    ferry_status status;
+    do {
+        if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
+            return refuse_open(buffer, element, access, offset, count, place, scope, out);
+        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, place, NULL, scope, out);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 FERRYI_AT_EDGE static ferry_status
@@ -273,7 +224,7 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
                          size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    if (access == FERRY_READ && stream && arguments_fit(buffer, element, body, out)) {
+    if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (stream->context == buffer->store->context && stream->lane->is_plain &&
             open_read_hit(buffer, offset, count, stream->lane, body, out))
             return FERRY_OK;
@@ -285,41 +236,14 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing --------------------------------------------------------------------------------------- */
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose lanes have no bit. */
-FERRYI_INLINE bool
-stamps_freely(const struct ferryi_claim *claim)
-{
-    const ferryi_lane *lane = claim->lane;
-    return !claim->copy->eager && lane->generation == claim->generation && !atomic_load_explicit(&lane->retired, memory_order_relaxed);
-}
-
-/* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
-FERRYI_INLINE bool
-close_read_hit(struct ferryi_claim *claim)
-{
-    ferryi_lane *lane = claim->lane;
-    if (claim->access != FERRY_READ || claim->shares != 1)
-        return false;
-    if (!lane)
-        return true;
-    if (!stamps_freely(claim) || !ferryi_lane_is_stamped(lane))
-        return false;
-    if (!(claim->copy->readers & lane->bit)) {
-        if (!lane->bit)
-            return false;
-        claim->copy->readers |= lane->bit;
-    }
-    return true;
-}
-
 /* The same for the first use since an event. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->lane || !claim->lane->bit || !stamps_freely(claim))
+    if (claim->access != FERRY_READ || !claim->lane || !claim->lane->bit || !ferryi_scope_stamps_freely(claim))
         return false;
     ferryi_lane_stamp(claim->lane);
-    return close_read_hit(claim);
+    return ferryi_scope_close_read(claim);
 }
 
 /* Under the lock: close a write, if that takes no driver call. */
@@ -332,7 +256,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     ferryi_lane *lane = claim->lane;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (lane && (!lane->bit || !stamps_freely(claim) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
+    if (lane && (!lane->bit || !ferryi_scope_stamps_freely(claim) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
     if (lane) {
@@ -456,7 +380,7 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit = slot < store->claim_high && claim->id == body->id && close_read_hit(claim);
+        bool hit = slot < store->claim_high && claim->id == body->id && ferryi_scope_close_read(claim);
         if (!hit)
             return close_locked(body);
         ferryi_access_free_claim(store, claim, slot);
@@ -501,6 +425,74 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
                            last_use->lane->place);
     return close_how(body, FERRYI_CLOSE_COMMIT, last_use->lane);
+}
+
+/* -- streams that Ferry does not know -------------------------------------------------------------- */
+
+/* The place of an open scope; false when it was closed before. */
+static bool
+find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
+{
+    const struct ferryi_claim *claim = find_claim(scope);
+    if (!claim)
+        return false;
+    *out = *claim;
+    ferryi_store_unlock(scope->store);
+    return true;
+}
+
+/* Where no lane is left the device is waited for at once: then `*out` is NULL, and nothing remains to be noted. */
+static ferry_status
+find_unknown_lane(ferry_context *context, int place, ferryi_lane **out)
+{
+    *out = NULL;
+    if (ferryi_lane_of_unknown(&context->order, context->devices[place], place, out) == FERRY_OK)
+        return FERRY_OK;
+    return ferryi_device_synchronize(context->devices[place]);
+}
+
+ferry_status
+ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
+{
+    ferryi_store *store = scope->store;
+    struct ferryi_claim claim;
+    ferry_status status = store ? ferryi_callback_check("close a scope") : FERRY_OK;
+    if (!store || status != FERRY_OK)
+        return status;
+    if (!find_open(scope, &claim)) {
+        scope->store = NULL;
+        return FERRY_OK;
+    }
+    ferryi_lane *lane = NULL;
+    if (claim.place != FERRY_PLACE_HOST)
+        status = find_unknown_lane(store->context, claim.place, &lane);
+    ferry_status closed = close_how(scope, how, lane);
+    return status == FERRY_OK ? closed : status;
+}
+
+ferry_status
+ferry_scope_close_unordered(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope without an order: it is NULL");
+    return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
+}
+
+ferry_status
+ferry_scope_wait(ferry_scope *scope)
+{
+    if (!scope)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for the bytes of a scope: it is NULL");
+    struct ferryi_scope *body = ferryi_scope_of(scope);
+    struct ferryi_claim claim;
+    ferry_status status = ferryi_callback_check("wait for the bytes of a scope");
+    if (!body->store || status != FERRY_OK)
+        return status;
+    if (!find_open(body, &claim))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
+    if (claim.place == FERRY_PLACE_HOST)
+        return FERRY_OK;
+    return ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ);
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */

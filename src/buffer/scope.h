@@ -30,4 +30,10 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
+/* Open at a place for a holder without a stream: on return nothing that is queued uses the bytes in a way that conflicts. */
+ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access, int place, size_t offset,
+                                     size_t count, struct ferryi_scope *scope, void **out);
+/* End a scope whose last work may be on streams that Ferry does not know. A scope that was closed before is FERRY_OK. */
+ferry_status ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how);
+
 #endif

@@ -13,6 +13,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/lease.h"
 
 /* Stores that went are kept, with their tables of claims, the room in their maps and their hold on the context: temporary buffers need no
  * memory but their copies'. Where use after release is looked for they are not. */
@@ -365,8 +366,9 @@ int
 ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes)
 {
     const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
-    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
-                    *site ? " by " : "", site);
+    const char *label = ferryi_lease_label(store, claim);
+    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
+                    *site ? " by " : "", site, label ? ", held by " : "", !label || *label ? (label ? label : "") : "a lease");
 }
 
 void
@@ -479,6 +481,8 @@ ferryi_store_inherit(ferryi_store *store)
         extra->lost_text = NULL;
     }
     store->claims = NULL;
+    store->leases = NULL;
+    store->lease_count = 0;
     store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;
     store->exists = 0;
     store->crowded = false;

@@ -113,7 +113,7 @@ struct ferryi_place_copy {
     ferry_block *block;   /* NULL: none, or borrowed */
     ferryi_stamp written; /* 0: nothing pending */
     uint64_t readers;     /* lanes that read since the write */
-    uint32_t pins;        /* of this place, also where it shares the memory of another */
+    uint32_t pins;        /* holds and leases of this place, also where it shares the memory of another */
     uint16_t crossings;   /* of most of it, while it is neither pinned nor borrowed; see ferryi_store_crossed() */
     bool pinned;          /* allocated as page-locked host memory */
     bool eager;           /* its last use had to be waited for: record at the next close */
@@ -161,7 +161,7 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) ferryi_valid_map map;
     ferry_context *context;
     struct ferry_buffer first; /* the handle it was created with */
-    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* handles on it */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* handles on it, and leases */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t visited;    /* next_id when eviction last came by (evict.c) */
     uint8_t memory;      /* ferry_memory_kind */
     uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
@@ -170,6 +170,8 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
@@ -188,7 +190,9 @@ void ferryi_stores_clear(ferry_context *context);
 bool ferryi_store_retain(ferryi_store *store, size_t end);
 /* Drops a reference; the last one frees the store, or leaves that to the last open scope. */
 void ferryi_store_release(ferryi_store *store);
-/* An open scope of the user's, such as "update_host of bytes 0 to 40", in a checked run also whose. @return as snprintf() */
+/* In a callback: may the last reference go, which ends the store? */
+bool ferryi_store_may_end(ferryi_store *store);
+/* An open scope of the user's, such as "update_host of bytes 0 to 40", also who holds it when it is a lease, and in a checked run the call site. @return as snprintf() */
 FERRYI_REQUIRES(ferryi_store_spin) int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes);
 /* Likewise all of them; "" for none. Without the lock. */
 #define FERRYI_SCOPES_TEXT 800

@@ -4,6 +4,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/lease.h"
 
 /* What lives in a context: all buffers at one moment, and the text about them. */
 
@@ -31,19 +32,22 @@ add(struct snapshot *snapshot, ferryi_store *store)
         return;
     ferryi_store_lock(store);
     bool going = is_going(store);
-    size_t bytes = store->map.bytes;
-    if (!going)
+    size_t bytes = store->map.bytes, left = snapshot->name_room > snapshot->name_bytes ? snapshot->name_room - snapshot->name_bytes : 0, labels_bytes = 0;
+    if (!going) {
         ferryi_store_tell(store, (struct ferryi_range){0, bytes}, &info, &host);
+        labels_bytes = ferryi_lease_labels(store, left > 0 ? snapshot->names + snapshot->name_bytes : NULL, left) + 1;
+    }
     ferryi_store_unlock(store);
     if (going)
         return;
     info.element = store->first.element;
     info.count = bytes / store->first.element_bytes;
     info.page_locked = info.page_locked || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
-    size_t name_bytes = strlen(info.name) + 1;
+    size_t name_bytes = labels_bytes + strlen(info.name) + 1;
     if (snapshot->count < snapshot->room && snapshot->name_bytes + name_bytes <= snapshot->name_room) {
-        memcpy(snapshot->names + snapshot->name_bytes, info.name, name_bytes);
-        info.name = snapshot->names + snapshot->name_bytes;
+        info.lease_labels = snapshot->names + snapshot->name_bytes;
+        memcpy(snapshot->names + snapshot->name_bytes + labels_bytes, info.name, name_bytes - labels_bytes);
+        info.name = info.lease_labels + labels_bytes;
         snapshot->infos[snapshot->count] = info;
     }
     snapshot->count++;
@@ -136,6 +140,9 @@ append_buffer(const ferry_context *context, const ferry_buffer_info *info, struc
     ferryi_text_append(out->text, out->bytes, &out->length, "; %zu bytes taken", info->allocated_bytes);
     if (info->scopes > 0)
         ferryi_text_append(out->text, out->bytes, &out->length, "; %u scopes open", info->scopes);
+    if (info->leases > 0)
+        ferryi_text_append(out->text, out->bytes, &out->length, "; %u lease%s%s%s", info->leases, info->leases == 1 ? "" : "s",
+                           *info->lease_labels ? ", held by " : "", info->lease_labels);
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_held >> place & 1)
             ferryi_text_append(out->text, out->bytes, &out->length, "; held at %s", place == 0 ? "host" : context->names[place]);

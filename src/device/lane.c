@@ -147,6 +147,16 @@ lane_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
     return lane;
 }
 
+/* What is noted on a lane of unknown streams covers all work that the device has: it counts as ordered after the device's other lanes. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static void
+order_unknown_after(ferryi_order *order, const ferryi_lane *lane)
+{
+    ferryi_lane *unknown = atomic_load(&order->unknown[lane->place]);
+    if (unknown && unknown->device == lane->device)
+        atomic_store(&unknown->seen[lane->number], UINT64_MAX);
+}
+
 /* Others may still look at a lane whose number is handed out again. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
@@ -183,6 +193,8 @@ ferryi_lane_open(ferryi_order *order, ferryi_device *device, int place, void *na
         lane_set_up(lane, native, internal, owned);
         if (number && !order->lanes[number])
             order->lanes[number] = lane;
+        if (number)
+            order_unknown_after(order, lane);
         if (internal)
             order->internal_reserve--;
     }
@@ -194,6 +206,52 @@ ferryi_lane_open(ferryi_order *order, ferryi_device *device, int place, void *na
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at place %d: no memory, or more than %d streams in use",
                            place, FERRYI_LANES - 1);
     }
+    *out = lane;
+    return FERRY_OK;
+}
+
+/* A lane without a native stream, with a number that no other lane had. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static ferryi_lane *
+unknown_new(ferryi_order *order, ferryi_device *device, int place)
+{
+    unsigned number = 1;
+    int left = 0;
+    for (unsigned each = FERRYI_LANES - 1; each > 0; each--)
+        if (!order->lanes[each]) {
+            number = each;
+            left++;
+        }
+    if (left <= order->internal_reserve)
+        return NULL;
+    ferryi_lane *lane = lane_new(order, device, place, number, false);
+    if (!lane)
+        return NULL;
+    lane->is_unknown = true;
+    lane_set_up(lane, NULL, true, false);
+    atomic_fetch_or(&order->unknown_set, lane->bit);
+    order->lanes[number] = lane;
+    for (unsigned each = 1; each < FERRYI_LANES; each++)
+        if (order->lanes[each] && order->lanes[each]->device == device)
+            atomic_store(&lane->seen[each], UINT64_MAX);
+    atomic_store(&order->unknown[place], lane);
+    return lane;
+}
+
+ferry_status
+ferryi_lane_of_unknown(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
+{
+    ferryi_lane *lane = atomic_load(&order->unknown[place]);
+    if (!lane) {
+        ferryi_mutex_lock(&order->mutex);
+        lane = atomic_load(&order->unknown[place]);
+        if (!lane)
+            lane = unknown_new(order, device, place);
+        ferryi_mutex_unlock(&order->mutex);
+    }
+    if (!lane)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "note work of unknown streams at place %d: no memory, or more than %d streams in use", place,
+                           FERRYI_LANES - 1);
     *out = lane;
     return FERRY_OK;
 }
@@ -357,13 +415,29 @@ lane_of(ferryi_order *order, ferryi_stamp stamp)
     return lane;
 }
 
+/* The tick rises first: only stamps from before the synchronization began count as covered. All threads that wait get by with what one waited for. */
+static ferry_status
+wait_for_unknown(ferryi_lane *unknown)
+{
+    uint64_t tick = atomic_fetch_add_explicit(&unknown->tick, 1, memory_order_acq_rel) + 1;
+    ferry_status status = ferryi_device_synchronize(unknown->device);
+    if (status == FERRY_OK)
+        raise_to(&unknown->order->done[unknown->number], tick);
+    return status;
+}
+
 ferry_status
 ferryi_stamp_wait(ferryi_order *order, ferryi_lane *lane, ferryi_stamp stamp)
 {
     if (ferryi_stamp_is_ordered(order, lane, stamp))
         return FERRY_OK;
     ferryi_lane *behind = lane_of(order, stamp);
+    /* Streams that Ferry does not know cannot be made to wait: the host waits for them. */
+    if (lane && lane->is_unknown)
+        lane = NULL;
     ferry_status status = lane ? ferryi_lane_check_capture(lane) : FERRY_OK;
+    if (behind->is_unknown)
+        return status == FERRY_OK ? wait_for_unknown(behind) : status;
     struct ferryi_lane_event event = {0};
     if (status == FERRY_OK)
         status = event_after(behind, ferryi_stamp_tick(stamp), &event);
@@ -392,6 +466,8 @@ ferryi_stamp_query(ferryi_order *order, ferryi_stamp stamp)
     ferryi_lane *lane = lane_of(order, stamp);
     struct ferryi_lane_event event = {0};
     bool done = false;
+    if (lane->is_unknown)
+        return false;
     if (event_after(lane, ferryi_stamp_tick(stamp), &event) != FERRY_OK || !event.event)
         return false;
     if (FERRYI_CALL(lane->device, event_query, event.event, &done) != FERRY_OK || !done)
@@ -503,9 +579,32 @@ join_all(ferryi_order *order, ferryi_stamp stamp, uint64_t set, ferryi_stamp *ou
     return status;
 }
 
+static void
+wait_on_host(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
+{
+    if (ferryi_stamp_wait(order, NULL, stamp) != FERRY_OK || ferryi_lanes_wait(order, NULL, set) != FERRY_OK)
+        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
+}
+
+/* A new stamp of unknown streams covers all that their device has been given. Only what other devices do must be waited for before. */
+static ferryi_stamp
+join_unknown(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
+{
+    if (stamp)
+        set |= UINT64_C(1) << ferryi_stamp_number(stamp);
+    ferryi_lane *lane = order->lanes[__builtin_ctzll(set & atomic_load(&order->unknown_set))];
+    for (; set; set &= set - 1) {
+        unsigned number = (unsigned)__builtin_ctzll(set);
+        if (order->lanes[number]->device != lane->device)
+            wait_on_host(order, 0, UINT64_C(1) << number);
+    }
+    return ferryi_lane_stamp(lane);
+}
+
 ferryi_stamp
 ferryi_stamps_join(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
 {
+    uint64_t unknown = atomic_load(&order->unknown_set);
     if (ferryi_stamp_is_done(order, stamp))
         stamp = 0;
     uint64_t pending = 0;
@@ -519,13 +618,14 @@ ferryi_stamps_join(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
     }
     if (!pending)
         return stamp;
+    if (ferryi_stamp_is_unknown(order, stamp) || (pending & unknown))
+        return join_unknown(order, stamp, pending);
     if (!stamp && !(pending & (pending - 1)))
         return last_use(order, (unsigned)__builtin_ctzll(pending));
 
     ferryi_stamp joined = 0;
     if (join_all(order, stamp, pending, &joined) == FERRY_OK)
         return joined;
-    if (ferryi_stamp_wait(order, NULL, stamp) != FERRY_OK || ferryi_lanes_wait(order, NULL, pending) != FERRY_OK)
-        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
+    wait_on_host(order, stamp, pending);
     return 0;
 }

@@ -20,6 +20,10 @@
  * another stream in each thread. Their uses are joined, when noted, into the join lane of their place: an event is recorded on
  * them at once, and the join lane waits for it. They are never ordered without asking.
  *
+ * Streams that Ferry does not know have one lane for each place together, made at the first need. It has no native stream and no
+ * events: a stamp on it is done once a synchronization of the device that began later has ended. It counts as ordered after every
+ * other lane of its device. Work on a stream that needs such a stamp makes the host wait.
+ *
  * Numbers are never freed while a stamp could name work in flight: a destroyed stream's lane records a closing event
  * and its number is handed out again, on the same device, only after that event is done; the tick goes on rising, so old
  * stamps stay true.
@@ -85,6 +89,7 @@ struct ferryi_lane {
     bool is_plain;                       /* numbered, and not by_thread */
     bool by_thread;                      /* uses by different threads are not in order: per_thread, and devices that run on the caller */
     atomic_bool internal;                /* the engine's own, and joins */
+    bool is_unknown;                     /* of the streams that Ferry does not know: no native stream, no events */
     bool owned;                          /* retire destroys the native stream */
     atomic_bool retired;
     _Atomic int holders;                 /* unnumbered lanes only: freed with the last */
@@ -99,6 +104,8 @@ struct ferryi_order {
     _Atomic uint64_t done[FERRYI_LANES]; /* events of each lane known to have happened */
     ferryi_lane *lanes[FERRYI_LANES];    /* by number; NULL until first handed out */
     _Atomic(ferryi_lane *) joins[FERRYI_DEVICES_MAX + 1]; /* by place; made at first need */
+    _Atomic(ferryi_lane *) unknown[FERRYI_DEVICES_MAX + 1]; /* by place: of the streams that Ferry does not know; made at first need */
+    _Atomic uint64_t unknown_set;        /* their bits */
     struct ferryi_order_mutex mutex;
     struct ferryi_join_mutex join_mutex;        /* held while a join lane is opened: a second one would take another lane's number */
     FERRYI_GUARDED_BY(ferryi_order_mutex) int internal_reserve; /* numbers kept for internal lanes not opened yet: three a device */
@@ -111,6 +118,11 @@ void ferryi_order_clear(ferryi_order *order);
 
 /* A lane over a native stream. `native` NULL makes a stream, which retire destroys. */
 ferry_status ferryi_lane_open(ferryi_order *order, ferryi_device *device, int place, void *native, bool internal, ferryi_lane **out);
+/*
+ * The lane of the place's streams that Ferry does not know. Makes no driver call. Fails with OUT_OF_MEMORY when there is no number left;
+ * the caller then waits for the device.
+ */
+ferry_status ferryi_lane_of_unknown(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out);
 /* Record the closing event and let the number go when it is done. Never fails; what goes wrong is logged. */
 void ferryi_lane_retire(ferryi_lane *lane);
 /* Keep an unnumbered lane's memory; numbered lanes live as long as the order. */
@@ -164,6 +176,13 @@ ferryi_stamp_is_done(const ferryi_order *order, ferryi_stamp stamp)
                              ferryi_stamp_tick(stamp);
 }
 
+/* True when only the host can wait for the stamp, by a synchronization of the whole device. */
+static inline bool
+ferryi_stamp_is_unknown(const ferryi_order *order, ferryi_stamp stamp)
+{
+    return stamp && (atomic_load_explicit(&order->unknown_set, memory_order_acquire) >> ferryi_stamp_number(stamp) & 1);
+}
+
 /* True when a numbered lane has seen the stamp, or is its own. */
 static inline bool
 ferryi_lane_has_seen(const ferryi_lane *lane, ferryi_stamp stamp)
@@ -193,7 +212,7 @@ ferryi_stamp ferryi_stamps_join(ferryi_order *order, ferryi_stamp stamp, uint64_
 
 /* Record an event now, for all uses so far, if there is a use that none covers yet. UNSUPPORTED while being captured. */
 ferry_status ferryi_lane_flush(ferryi_lane *lane);
-/* Ask the driver, without blocking, whether the stamp is done; raises `done`. False also when it cannot be told. */
+/* Ask the driver, without blocking, whether the stamp is done; raises `done`. False also when the driver cannot say, as for unknown streams. */
 bool ferryi_stamp_query(ferryi_order *order, ferryi_stamp stamp);
 
 #endif

@@ -84,7 +84,8 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        if (any || ferryi_stamp_is_ordered(pool->config.order, request->lane, block->stamp))
+        bool waits = any && !ferryi_stamp_is_unknown(pool->config.order, block->stamp); /* a stream can wait for it */
+        if (waits || ferryi_stamp_is_ordered(pool->config.order, request->lane, block->stamp))
             return block;
         i++;
     }

@@ -218,6 +218,17 @@ ask_once(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
+/* What streams that Ferry does not know may still use is idle once the device is: there is no other way to find out. */
+static bool
+wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
+{
+    bool won = false;
+    for (unsigned n = 0; n < FERRYI_LANES; n++)
+        if (ferryi_stamp_is_unknown(pool->config.order, uses->newest[n]))
+            won |= ferryi_stamp_wait(pool->config.order, NULL, uses->newest[n]) == FERRY_OK;
+    return won;
+}
+
 static bool
 any_pending(const struct pending_uses *uses)
 {
@@ -237,8 +248,9 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
     if (!any_pending(&uses))
         return false;
 
-    bool won = false, may_wait = ferryi_now_ns() < deadline_ns;
-    for (uint64_t pause = PAUSE_MIN_NS; !(won = ask_once(pool, &uses)) && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause)
+    bool may_wait = ferryi_now_ns() < deadline_ns;
+    bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
+    for (uint64_t pause = PAUSE_MIN_NS; !won && !(won = ask_once(pool, &uses)) && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause)
         ferryi_sleep_ns(pause);
     ferryi_mutex_lock(&pool->mutex);
     pool->waits += may_wait;

@@ -15,6 +15,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 #include "tests/support/copies.h"
+#include "tests/support/exchange.h"
 
 #define COUNT 4096
 #define BYTES (COUNT * sizeof(int))
@@ -85,6 +86,9 @@ static ferry_conversion from_float, from_int;
 #define DO(name, ...) static ferry_status do_##name(struct world *w) { (void)w; __VA_ARGS__ }
 #define RETURN(name, ...) DO(name, return name(__VA_ARGS__);)
 #define USE(name, ...) DO(name, (void)name(__VA_ARGS__); return FERRY_OK;)
+/* What was not taken is freed. */
+#define IMPORT(name, tensor, ...) DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__); \
+                                     if (status != FERRY_OK) exchange_free(made); return status;)
 /* The handle that was to be destroyed is still there when the call was refused. */
 #define END(name, handle) DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
@@ -155,6 +159,12 @@ USE(ferry_state_name, FERRY_STATE_MIXED)
 USE(ferry_element_identity, INT)
 USE(ferry_element_equal, INT, FLOAT)
 USE(ferry_size_element, )
+USE(ferry_element_scalar, FERRY_KIND_FLOAT, 32)
+USE(ferry_element_text, INT, FERRY_TEXT_BUFFER, NULL, 0)
+DO(ferry_element_parse, const ferry_element *out; return ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:called:}", &out);)
+DO(ferry_element_intern, const ferry_element *out; return ferry_element_intern(INT, &out);)
+DO(ferry_context_exchange_device, int32_t type, id; return ferry_context_exchange_device(w->context, 0, &type, &id);)
+USE(ferry_context_exchange_place, w->context, 1, 0)
 USE(ferry_context_place_count, w->context)
 USE(ferry_context_stream, w->context, 1)
 USE(ferry_buffer_count, B)
@@ -213,8 +223,57 @@ RETURN(ferry_buffer_create, w->context, INT, 10, NULL, &w->made)
 RETURN(ferry_buffer_create_from, w->context, INT, memory, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
+IMPORT(ferry_buffer_import_dlpack, exchange_versioned(more, 10), w->context, made, NULL, &w->made)
+IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context, made, NULL, &w->made)
+IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema, NULL, &w->made)
+
+/* A lease on the host that is opened and given back without waiting, so that only the export itself may be refused. */
+static ferry_status
+export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
+{
+    ferry_lease *lease;
+    void *pointer;
+    ferry_status status = ferry_lease_open(w->spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer);
+    if (status != FERRY_OK)
+        return status;
+    status = call(lease);
+    ferry_lease_destroy(&lease);
+    return status;
+}
+
+static ferry_status
+export_versioned(ferry_lease *lease)
+{
+    struct DLManagedTensorVersioned *tensor;
+    ferry_status status = ferry_lease_export_dlpack(lease, NULL, &tensor);
+    if (status == FERRY_OK)
+        tensor->deleter(tensor);
+    return status;
+}
+
+static ferry_status
+export_legacy(ferry_lease *lease)
+{
+    struct DLManagedTensor *tensor;
+    return ferry_lease_export_dlpack_legacy(lease, NULL, &tensor); /* not of a READ lease */
+}
+
+static ferry_status
+export_arrow(ferry_lease *lease)
+{
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+    ferry_status status = ferry_lease_export_arrow(lease, &array, &schema);
+    if (status == FERRY_OK)
+        array.array.release(&array.array), schema.release(&schema);
+    return status;
+}
+
 RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
 RETURN(ferry_buffer_abandon, &w->wrap)
+DO(ferry_lease_export_dlpack, return export_lease(w, export_versioned);)
+DO(ferry_lease_export_dlpack_legacy, return export_lease(w, export_legacy);)
+DO(ferry_lease_export_arrow, return export_lease(w, export_arrow);)
 RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
 RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
@@ -323,6 +382,8 @@ END(ferry_context_destroy, w->context)
 static const struct entry entries[] = {
     E(ASKS, ferry_status_name), E(ASKS, ferry_last_error), E(ASKS, ferry_error_index), E(ASKS, ferry_version), E(ASKS, ferry_state_name),
     E(ASKS, ferry_element_identity), E(ASKS, ferry_element_equal), E(ASKS, ferry_size_element), E(ASKS, ferry_context_place_count),
+    E(ASKS, ferry_element_scalar), E(ASKS, ferry_element_text), E(ASKS, ferry_element_parse), E(ASKS, ferry_element_intern),
+    E(ASKS, ferry_context_exchange_device), E(ASKS, ferry_context_exchange_place),
     E(ASKS, ferry_context_stream), E(ASKS, ferry_buffer_count), E(ASKS, ferry_buffer_bytes), E(ASKS, ferry_buffer_element),
     E(ASKS, ferry_buffer_context), E(ASKS, ferry_buffer_state), E(ASKS, ferry_buffer_is_current), E(ASKS, ferry_buffer_is_page_locked),
     E(ASKS, ferry_buffer_argument), E(ASKS, ferry_argument_with), E(ASKS, ferry_element_value), E(ASKS, ferry_size_value),
@@ -339,7 +400,9 @@ static const struct entry entries[] = {
     E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_get_memory_info), E(WORKS, ferry_context_describe),
     E(WORKS, ferry_context_reset_stats), E(WORKS, ferry_context_for_each_buffer), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
     E(WORKS, ferry_context_unregister_host), E(WORKS, ferry_buffer_create), E(WORKS, ferry_buffer_create_from), E(WORKS, ferry_buffer_wrap_host),
-    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
+    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_import_dlpack), E(WORKS, ferry_buffer_import_dlpack_legacy), E(WORKS, ferry_buffer_import_arrow),
+    E(WORKS, ferry_lease_export_dlpack), E(WORKS, ferry_lease_export_dlpack_legacy), E(WORKS, ferry_lease_export_arrow),
+    E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
     E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
     E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
     E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
@@ -931,7 +994,7 @@ static void
 test_every_public_function_is_tried(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "ferry", "file", "kernel", "number", "pool",
+    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "exchange", "ferry", "file", "kernel", "number", "pool",
                                           "scope", "status", "stream"};
     for (size_t i = 0; i < LENGTH(headers); i++)
         expect_all_tried(headers[i]);

@@ -22,6 +22,7 @@ BELOW = {
     "convert": {"base", "device"},
     "context": {"base", "device", "pool", "transfer", "convert"},
     "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert"},
+    "exchange": {"base", "device", "coherence", "valid_map", "context", "buffer"},
     "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert", "buffer"},
 }
 EVERYTHING = {"src/context.c", "src/context_pool.c"}  # wire all the others

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/callback.h"
+#include "src/base/guarded.h"
+#include "src/buffer/scope_hit.h"
+
+/* -- what a store knows of its leases -------------------------------------------------------------- */
+
+uint32_t
+ferryi_leases_at(const ferryi_store *store, int place)
+{
+    uint32_t count = 0;
+    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+        count += lease->place == place;
+    return count;
+}
+
+const char *
+ferryi_lease_label(const ferryi_store *store, const struct ferryi_claim *claim)
+{
+    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+        if (lease->scope.id == claim->id && lease->scope.store)
+            return lease->label;
+    return NULL;
+}
+
+size_t
+ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes)
+{
+    size_t length = 0;
+    if (text_bytes > 0)
+        *text = 0;
+    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+        if (*lease->label)
+            ferryi_text_append(text, text_bytes, &length, "%s%s", length > 0 ? "; " : "", lease->label);
+    return length;
+}
+
+ferry_status
+ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
+{
+    char labels[FERRYI_SCOPES_TEXT];
+    ferryi_store_lock(store);
+    uint32_t count = place == FERRYI_PLACE_NONE ? store->lease_count : ferryi_leases_at(store, place);
+    (void)ferryi_lease_labels(store, labels, sizeof(labels));
+    ferryi_store_unlock(store);
+    if (count == 0)
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_BUSY, "%s buffer \"%s\": %u lease%s its memory%s%s; destroy the lease first", what, ferryi_store_name(store), count,
+                       count == 1 ? " keeps" : "s keep", *labels ? ", held by " : "", labels);
+}
+
+/* The caller has a handle, or another lease has. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE void
+attach(ferry_lease *lease, ferryi_store *store, int place)
+{
+    lease->store = store;
+    lease->place = (uint8_t)place;
+    lease->prev = NULL;
+    lease->next = store->leases;
+    if (lease->next)
+        lease->next->prev = lease;
+    store->leases = lease;
+    store->lease_count++;
+    store->references++;
+    store->copies[place].pins++;
+}
+
+/* All but its reference. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE void
+detach(ferry_lease *lease, ferryi_store *store)
+{
+    *(lease->prev ? &lease->prev->next : &store->leases) = lease->next;
+    if (lease->next)
+        lease->next->prev = lease->prev;
+    store->lease_count--;
+    store->copies[lease->place].pins--;
+}
+
+/* -- opening --------------------------------------------------------------------------------------- */
+
+static ferry_lease *
+lease_new(const char *label)
+{
+    size_t bytes = label ? strlen(label) + 1 : 1;
+    ferry_lease *lease = malloc(sizeof(*lease) + bytes);
+    if (!lease)
+        return NULL;
+    atomic_init(&lease->shares, 1);
+    atomic_init(&lease->closed, false);
+    lease->is_unordered = false;
+    lease->scope = (struct ferryi_scope){0};
+    if (label)
+        memcpy(lease->label, label, bytes);
+    else
+        *lease->label = 0;
+    return lease;
+}
+
+static ferry_status
+check_options(const ferry_buffer *buffer, const ferry_lease_options *options, int *out_place)
+{
+    ferry_stream *stream = options->stream;
+    int place = options->place;
+    if (options->access < FERRY_READ || options->access > FERRY_OVERWRITE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: access %d is unknown; options.access is needed", (int)options->access);
+    if (stream && stream->context != buffer->store->context)
+        return ferryi_stream_refuse(stream, "open a lease");
+    if (stream && place == FERRY_PLACE_HOST)
+        place = stream->lane->place;
+    if (stream && place != stream->lane->place)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease at place %d on a stream of place %d", place, stream->lane->place);
+    *out_place = place;
+    return ferryi_context_check_place(buffer->store->context, place, "open a lease");
+}
+
+static ferry_status
+open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, int place, size_t count, ferry_scope *scope,
+           void **out)
+{
+    if (place == FERRY_PLACE_HOST)
+        return ferry_buffer_open_host(buffer, element, options->access, options->offset, count, scope, out);
+    if (options->stream)
+        return ferry_buffer_open_device(buffer, element, options->access, options->stream, options->offset, count, scope, out);
+    return ferryi_scope_open_ready(buffer, element, options->access, place, options->offset, count, ferryi_scope_of(scope), out);
+}
+
+/* The hold comes first, as that of ferry_buffer_hold(), so that the memory stays from the moment that it is there. */
+static ferry_status
+open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+{
+    struct ferryi_range range;
+    int place = 0;
+    ferry_status status = ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range);
+    if (status == FERRY_OK)
+        status = check_options(buffer, options, &place);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_store *store = buffer->store;
+    ferryi_store_lock(store);
+    attach(lease, store, place);
+    ferryi_store_unlock(store);
+
+    ferry_scope scope;
+    lease->is_unordered = place != FERRY_PLACE_HOST && !options->stream;
+    status = open_scope(buffer, element, options, place, count, &scope, out);
+    ferryi_store_lock(store);
+    if (status == FERRY_OK) {
+        lease->scope = *ferryi_scope_of(&scope);
+        const struct ferryi_claim *claim = lease->scope.store ? &store->claims[lease->scope.slot] : NULL;
+        lease->bytes = claim ? claim->end - claim->begin : 0;
+    } else {
+        detach(lease, store);
+    }
+    store->references -= status != FERRY_OK;
+    ferryi_store_unlock(store);
+    if (status == FERRY_OK && lease->scope.store && ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+        ferryi_guard_add_note(store, &lease->note, lease->label, range.begin, range.end);
+    return status;
+}
+
+/* -- ending ---------------------------------------------------------------------------------------- */
+
+/* Of those who close it at once one does, and the others find that it was closed. */
+static ferry_status
+end_scope(ferry_lease *lease, enum ferryi_close how)
+{
+    ferry_scope scope;
+    ferry_status status;
+    if (atomic_load(&lease->closed))
+        return FERRY_OK;
+    *ferryi_scope_of(&scope) = lease->scope;
+    if (lease->is_unordered)
+        status = ferryi_scope_end_unordered(ferryi_scope_of(&scope), how);
+    else
+        status = how == FERRYI_CLOSE_ABANDON ? ferry_scope_abandon(&scope) : ferry_scope_close(&scope);
+    if (!ferryi_scope_of(&scope)->store)
+        atomic_store(&lease->closed, true);
+    return status;
+}
+
+static ferry_status
+check(ferry_lease *lease, const char *what)
+{
+    if (!lease)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: it is NULL", what);
+    if (atomic_load_explicit(&lease->shares, memory_order_relaxed) <= 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: it was destroyed; it was held by %s", what, lease->label);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_lease_close(ferry_lease *lease)
+{
+    ferry_status status = check(lease, "close a lease");
+    return status == FERRY_OK ? end_scope(lease, FERRYI_CLOSE_COMMIT) : status;
+}
+
+ferry_status
+ferry_lease_abandon(ferry_lease *lease)
+{
+    ferry_status status = check(lease, "abandon a lease");
+    return status == FERRY_OK ? end_scope(lease, FERRYI_CLOSE_ABANDON) : status;
+}
+
+bool
+ferry_lease_is_open(const ferry_lease *lease)
+{
+    return lease && !atomic_load(&lease->closed) && !lease->context->inherited;
+}
+
+ferry_lease *
+ferry_lease_retain(ferry_lease *lease)
+{
+    if (lease)
+        atomic_fetch_add_explicit(&lease->shares, 1, memory_order_relaxed);
+    return lease;
+}
+
+/* Close an open READ that is alone, and let the store go, while others keep it; false: nothing was done. */
+static bool
+end_hit(ferry_lease *lease)
+{
+    struct ferryi_scope scope = lease->scope;
+    ferryi_store *store = scope.store;
+    if (!store || lease->is_unordered || atomic_load_explicit(&lease->closed, memory_order_relaxed) || !ferryi_store_lock_plain(store))
+        return false;
+    struct ferryi_claim *claim = &store->claims[scope.slot];
+    bool hit = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id && ferryi_scope_close_read(claim);
+    if (hit) {
+        ferryi_access_free_claim(store, claim, scope.slot);
+        detach(lease, store);
+        store->references--;
+    }
+    ferryi_store_unlock_plain(store);
+    return hit;
+}
+
+static void
+end_slow(ferry_lease *lease)
+{
+    ferryi_store *store = lease->store;
+    if (end_scope(lease, FERRYI_CLOSE_COMMIT) != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store), lease->label,
+                   ferry_last_error());
+    ferryi_guard_remove_note(store, &lease->note);
+    ferryi_store_lock(store);
+    /* A forked child has lists that are empty, whatever they were. */
+    if (!store->context->inherited)
+        detach(lease, store);
+    ferryi_store_unlock(store);
+    ferryi_store_release(store);
+}
+
+/* Inside a callback, of a lease that is no hit. */
+static bool
+may_end_now(const ferry_lease *lease)
+{
+    ferryi_store *store = lease->store;
+    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK)
+        return false;
+    ferryi_store_lock(store);
+    bool last = store->references == 1;
+    ferryi_store_unlock(store);
+    return !last || ferryi_store_may_end(store);
+}
+
+/* The use ends and the buffer goes; false: this callback may not do that, and nothing was done. */
+static bool
+end_use(ferry_lease *lease)
+{
+    bool in_callback = ferryi_callback_thread.innermost;
+    if (!lease->store)
+        return true;
+    if (in_callback && ferryi_context_is_last_refused(lease->context))
+        return false;
+    if (!end_hit(lease)) {
+        if (in_callback && !may_end_now(lease))
+            return false;
+        end_slow(lease);
+    }
+    return true;
+}
+
+static void
+release_buried(void *header)
+{
+    ferry_lease *lease = header;
+    ferryi_context_release(lease->context);
+    free(lease);
+}
+
+/* A checked run keeps what says to late users that they are late, and the context's shell. */
+static void
+end_checked(ferry_lease *lease)
+{
+    ferry_context *context = lease->context;
+    ferryi_context_retain(context);
+    ferryi_context_disown(&context);
+    if (context) {
+        ferryi_context_release(context);
+        return;
+    }
+    atomic_store(&lease->shares, 0);
+    ferryi_bury(lease, release_buried);
+}
+
+/* A context that cannot end here stays, which it logs: then the lease is all that is left, to be destroyed once more. */
+static void
+end(ferry_lease **lease)
+{
+    ferry_lease *gone = *lease;
+    atomic_store_explicit(&gone->shares, 1, memory_order_relaxed);
+    if (!end_use(gone)) {
+        (void)ferryi_callback_refuse("destroy a lease");
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+        return;
+    }
+    gone->store = NULL;
+    atomic_store_explicit(&gone->closed, true, memory_order_relaxed);
+    if (gone->context->debug) {
+        end_checked(gone);
+        if (atomic_load(&gone->shares) == 0)
+            *lease = NULL;
+        return;
+    }
+    ferryi_context_disown(&gone->context);
+    if (gone->context)
+        return;
+    *lease = NULL;
+    free(gone);
+}
+
+/* -- opening and destroying ------------------------------------------------------------------------ */
+
+ferry_status
+ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
+{
+    if (!buffer || !element || !options || !out || !out_pointer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: buffer, element, options, out or out_pointer is NULL");
+    ferry_lease *lease = lease_new(options->label);
+    if (!lease)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
+    size_t count = options->count ? options->count : FERRY_REST;
+    ferryi_store *store = buffer->store;
+    bool hit = false;
+    if (options->access == FERRY_READ && options->place == FERRY_PLACE_HOST && !options->stream && element->identity == buffer->identity &&
+        ferryi_store_lock_plain(store)) {
+        hit = ferryi_scope_open_read(buffer, options->offset, count, NULL, &lease->scope, out_pointer);
+        if (hit) {
+            const struct ferryi_claim *claim = &store->claims[lease->scope.slot];
+            attach(lease, store, FERRY_PLACE_HOST);
+            lease->bytes = claim->end - claim->begin;
+        }
+        ferryi_store_unlock_plain(store);
+    }
+    lease->context = store->context;
+    ferry_status status = hit ? FERRY_OK : open_slow(lease, buffer, element, options, count, out_pointer);
+    if (status != FERRY_OK) {
+        free(lease);
+        return status;
+    }
+    if (!ferryi_context_try_own(store->context)) {
+        (void)end_use(lease);
+        free(lease);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "open a lease of buffer \"%s\": its context is being destroyed", ferryi_store_name(store));
+    }
+    lease->element = buffer->element;
+    lease->pointer = *out_pointer;
+    lease->access = options->access;
+    *out = lease;
+    return FERRY_OK;
+}
+
+void
+ferry_lease_destroy(ferry_lease **lease)
+{
+    if (!lease || !*lease)
+        return;
+    ferry_lease *gone = *lease;
+    /* Whoever is the only owner needs no exchange. */
+    int shares = atomic_load_explicit(&gone->shares, memory_order_acquire);
+    if (shares > 1)
+        shares = atomic_fetch_sub_explicit(&gone->shares, 1, memory_order_acq_rel);
+    if (shares == 1) {
+        end(lease);
+        return;
+    }
+    *lease = NULL;
+    if (shares <= 0)
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy a lease: it was destroyed before; it was held by %s", gone->label);
+}

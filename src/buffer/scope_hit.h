@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_BUFFER_SCOPE_HIT_H
+#define FERRYI_BUFFER_SCOPE_HIT_H
+
+/*
+ * The hit path of READ scopes, under the plain lock of the store. Scopes (scope.c) and leases (lease.c) compile it into their own
+ * functions, so that neither makes a call for it.
+ */
+
+#include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
+#include "src/buffer/scope.h"
+
+/* ferryi_store_copy() at the lane's place. */
+FERRYI_INLINE struct ferryi_place_copy *
+ferryi_scope_copy(ferryi_store *store, const ferryi_lane *lane)
+{
+    return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
+}
+
+/* Under the lock: has the place's copy been written, as far as the lane (NULL: the host) can know without asking the driver? */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_lane *lane)
+{
+    ferryi_stamp written = copy->written;
+    return written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written);
+}
+
+/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_add_read(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
+                      struct ferryi_scope *scope, void **out)
+{
+    ferryi_store *store = buffer->store;
+    size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed), left = all - offset;
+    size_t elements = count == FERRY_REST ? left : count;
+    uint32_t slot = store->claim_high;
+    if (offset >= all || elements - 1 >= left || slot >= store->claim_capacity)
+        return false;
+    struct ferryi_claim *claim = &store->claims[slot];
+    size_t begin = buffer->offset + offset * buffer->element_bytes;
+    uint64_t id = ++store->next_id;
+    store->claim_counts += FERRYI_CLAIM_ONE;
+    claim->begin = begin;
+    claim->end = begin + elements * buffer->element_bytes;
+    claim->id = id;
+    claim->lane = lane;
+    claim->kind = ferryi_claim_kind(FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
+    if (lane) {
+        claim->copy = copy;
+        claim->generation = lane->generation;
+    }
+    scope->store = store;
+    scope->id = id;
+    scope->slot = slot;
+    *out = (char *)copy->pointer + begin;
+    return true;
+}
+
+/*
+ * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
+ * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain. A resize changes the
+ * count under the lock, so a range that is found there needs no second look.
+ */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_open_read(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+{
+    ferryi_store *store = buffer->store;
+    if (!(store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) || store->write_claims > 0)
+        return false;
+    /* A place that holds bytes has memory for them. */
+    struct ferryi_place_copy *copy = lane ? ferryi_scope_copy(store, lane) : &store->copies[0];
+    return ferryi_scope_can_read(store, copy, lane) && ferryi_scope_add_read(buffer, offset, count, copy, lane, scope, out);
+}
+
+/* All but the range. */
+FERRYI_INLINE bool
+ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const struct ferryi_scope *scope, void *const *out)
+{
+    return buffer && element && scope && out && element->identity == buffer->identity;
+}
+
+/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose lanes have no bit. */
+FERRYI_INLINE bool
+ferryi_scope_stamps_freely(const struct ferryi_claim *claim)
+{
+    const ferryi_lane *lane = claim->lane;
+    return !claim->copy->eager && lane->generation == claim->generation && !atomic_load_explicit(&lane->retired, memory_order_relaxed);
+}
+
+/* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
+FERRYI_INLINE bool
+ferryi_scope_close_read(struct ferryi_claim *claim)
+{
+    ferryi_lane *lane = claim->lane;
+    if (claim->access != FERRY_READ || claim->shares != 1)
+        return false;
+    if (!lane)
+        return true;
+    if (!ferryi_scope_stamps_freely(claim) || !ferryi_lane_is_stamped(lane))
+        return false;
+    if (!(claim->copy->readers & lane->bit)) {
+        if (!lane->bit)
+            return false;
+        claim->copy->readers |= lane->bit;
+    }
+    return true;
+}
+
+#endif

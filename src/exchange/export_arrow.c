@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/lease.h"
+#include "src/exchange/exchange.h"
+
+/* READ leases of numbers become Arrow arrays. */
+
+/* What an array points to. */
+struct array {
+    ferry_lease *lease;
+    const void *buffers[2]; /* no validity bitmap, and the values */
+};
+
+static void
+release_array(struct ArrowArray *self)
+{
+    struct array *array = self->private_data;
+    self->release = NULL;
+    ferry_lease_destroy(&array->lease);
+    free(array);
+}
+
+static void
+release_schema(struct ArrowSchema *self)
+{
+    self->release = NULL;
+    free(self->private_data);
+}
+
+/* A consumer has no stream of ours: the bytes are there for every one. */
+static ferry_status
+wait_for_bytes(const ferry_lease *lease)
+{
+    ferry_scope scope;
+    if (lease->place == FERRY_PLACE_HOST || lease->is_unordered)
+        return FERRY_OK;
+    *ferryi_scope_of(&scope) = lease->scope;
+    return ferry_scope_wait(&scope);
+}
+
+static ferry_status
+fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
+{
+    int32_t type, id;
+    ferry_status status = wait_for_bytes(lease);
+    if (status == FERRY_OK)
+        status = ferry_context_exchange_device(lease->context, lease->place, &type, &id);
+    if (status != FERRY_OK)
+        return status;
+    struct array *array = malloc(sizeof(*array));
+    if (!array)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(*array));
+    *array = (struct array){.lease = ferry_lease_retain(lease), .buffers = {NULL, lease->pointer}};
+    *out = (struct ArrowDeviceArray){.array = {.length = (int64_t)(lease->bytes / lease->element->bytes), .n_buffers = 2, .buffers = array->buffers,
+                                               .release = release_array, .private_data = array},
+                                     .device_id = type == FERRYI_DL_CPU ? -1 : id, .device_type = type};
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struct ArrowSchema *out_schema)
+{
+    static const char what[] = "export a lease as an Arrow array";
+    char text[8];
+    ferry_status status = ferryi_export_check(lease, out_schema ? out : NULL, what);
+    if (status != FERRY_OK)
+        return status;
+    if (lease->access != FERRY_READ)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: Arrow arrays do not change, and the lease may write", what);
+    size_t length = ferry_element_text(lease->element, FERRY_TEXT_ARROW, text, sizeof(text));
+    if (length == 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it has no format for %s", what, lease->element->name);
+    char *format = malloc(length + 1);
+    if (!format)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for its schema", what);
+    memcpy(format, text, length + 1);
+    status = fill_array(lease, out);
+    if (status != FERRY_OK) {
+        free(format);
+        return ferryi_fail_in(status, "%s", what);
+    }
+    *out_schema = (struct ArrowSchema){.format = format, .name = "", .release = release_schema, .private_data = format};
+    return FERRY_OK;
+}

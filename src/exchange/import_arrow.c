@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/exchange/exchange.h"
+
+/* Arrow arrays of numbers become read-only buffers. */
+
+static ferry_status
+check_schema(const struct ArrowSchema *schema, const ferry_element **out)
+{
+    if (!schema->release || !schema->format)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the schema was released, or has no format");
+    if (schema->dictionary)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it is dictionary-encoded");
+    if (schema->n_children < 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the schema has %lld children", (long long)schema->n_children);
+    return ferry_element_parse(FERRY_TEXT_ARROW, schema->format, out);
+}
+
+/* Of the format of a number: a validity bitmap, which no nulls need, and the values. */
+static ferry_status
+check_array(const struct ArrowArray *array)
+{
+    if (!array->release)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the array was released");
+    if (array->dictionary)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it is dictionary-encoded");
+    if (array->n_buffers != 2 || array->n_children != 0 || !array->buffers)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "numbers have 2 buffers and no children, not %lld and %lld", (long long)array->n_buffers,
+                           (long long)array->n_children);
+    if ((uintptr_t)array->buffers % _Alignof(void *))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its list of buffers at %p is not aligned", (void *)array->buffers);
+    if (array->length < 0 || array->offset < 0 || array->null_count < -1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%lld elements at offset %lld, %lld of them null", (long long)array->length,
+                           (long long)array->offset, (long long)array->null_count);
+    if (array->null_count > 0 || (array->null_count < 0 && array->buffers[0]))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it has nulls, or may have some");
+    return FERRY_OK;
+}
+
+static ferry_status
+read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
+{
+    size_t end, end_bytes;
+    ferry_status status = check_array(&array->array);
+    if (status != FERRY_OK)
+        return status;
+    if (array->device_id < INT32_MIN || array->device_id > INT32_MAX)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the context has no device of type %d with number %lld", (int)array->device_type,
+                           (long long)array->device_id);
+    out->count = (size_t)array->array.length;
+    out->device_type = array->device_type;
+    out->device_id = (int32_t)array->device_id;
+    if (!ferryi_add_size((size_t)array->array.offset, out->count, &end) || !ferryi_mul_size(end, out->element->bytes, &end_bytes) ||
+        end_bytes > PTRDIFF_MAX)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements at offset %lld overflow a size", out->count, (long long)array->array.offset);
+    uintptr_t address = (uintptr_t)array->array.buffers[1], first;
+    if (out->count > 0 && (!address || !ferryi_add_size(address, (size_t)array->array.offset * out->element->bytes, &first)))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu elements at address %p plus %lld elements", out->count, array->array.buffers[1],
+                           (long long)array->array.offset);
+    out->memory = out->count > 0 ? (void *)first : NULL;
+    return FERRY_OK;
+}
+
+/* The event's handle is what `sync_event` points to. Memory of the host is ready. */
+static ferry_status
+read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
+{
+    bool is_host = array->device_type == FERRYI_DL_CPU || array->device_type == FERRYI_DL_CUDA_HOST;
+    if (!array->sync_event)
+        return FERRY_OK;
+    if (is_host)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "memory of the host with an event");
+    if ((uintptr_t)array->sync_event % _Alignof(void *))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its event at %p is not aligned", array->sync_event);
+    out->event = *(void *const *)array->sync_event;
+    return FERRY_OK;
+}
+
+static void
+release_array(void *memory, void *user)
+{
+    struct ArrowArray *array = user;
+    (void)memory;
+    array->release(array);
+    free(array);
+}
+
+ferry_status
+ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array, const struct ArrowSchema *schema,
+                          const ferry_import_options *options, ferry_buffer **out)
+{
+    static const char what[] = "import an Arrow array";
+    if (!context || !array || !schema || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, array, schema or out is NULL", what);
+    struct ferryi_import import = {.read_only = true, .on_release = release_array};
+    ferry_status status = check_schema(schema, &import.element);
+    if (status == FERRY_OK)
+        status = read_array(array, &import);
+    if (status == FERRY_OK)
+        status = read_event(array, &import);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "%s", what);
+    /* A move: the struct may be gone when the buffer is. */
+    struct ArrowArray *moved = malloc(sizeof(*moved));
+    if (!moved)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", what, sizeof(*moved));
+    *moved = array->array;
+    import.user = moved;
+    status = ferryi_import_open(context, &import, options, what, out);
+    if (status == FERRY_OK)
+        array->array.release = NULL;
+    else
+        free(moved);
+    return status;
+}

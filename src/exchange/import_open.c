@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include <limits.h>
+
+#include "src/buffer/buffer.h"
+#include "src/exchange/exchange.h"
+
+/* What all imports have in common: a checked struct becomes a wrap. */
+
+/*
+ * The place of the memory. Managed memory belongs to every CUDA device, and its producers write 0 as its device: the place of the
+ * stream that it is ready on counts.
+ */
+static ferry_status
+find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on, int *out)
+{
+    int place = ferry_context_exchange_place(context, import->device_type, import->device_id);
+    int ready = ready_on ? ferry_stream_place(ready_on) : -1;
+    if (import->device_type == FERRYI_DL_CUDA_MANAGED && ready > 0) {
+        int32_t type, id;
+        ferry_status status = ferry_context_exchange_device(context, ready, &type, &id);
+        if (status != FERRY_OK)
+            return status;
+        place = type == FERRYI_DL_CUDA ? ready : place;
+    }
+    if (place < 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the context has no device of type %d with number %d", (int)import->device_type,
+                           (int)import->device_id);
+    if (place > 0 && ready_on && ready != place)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the memory is at place %d, but ready_on is a stream of place %d", place, ready);
+    *out = place;
+    return FERRY_OK;
+}
+
+/* The memory is ready when its user may touch it: the host waits, a stream is ordered. */
+static ferry_status
+order_after_producer(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on, int place)
+{
+    ferryi_lane *lane;
+    if (!ready_on)
+        return FERRY_OK;
+    ferry_status status = ferryi_context_lane(context, ready_on, "import", &lane);
+    if (status != FERRY_OK)
+        return status;
+    if (place == FERRY_PLACE_HOST)
+        return ferry_stream_synchronize(ready_on);
+    return import->event ? FERRYI_CALL(lane->device, stream_wait, lane->native, import->event) : FERRY_OK;
+}
+
+static ferry_status
+open_import(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options, ferry_buffer **out)
+{
+    int place;
+    size_t bytes, end;
+    ferry_stream *ready_on = options->ready_on;
+    if (!ferryi_mul_size(import->count, import->element->bytes, &bytes))
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements of %zu bytes overflow a size", import->count, import->element->bytes);
+    if (bytes > 0 && !import->memory)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu bytes at no address", bytes);
+    if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
+    if (options->release_on)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "this release has no release_on");
+    ferry_status status = find_place(context, import, ready_on, &place);
+    if (status != FERRY_OK)
+        return status;
+    if (place > 0 && !ready_on)
+        ready_on = ferry_context_stream(context, place);
+    status = order_after_producer(context, import, ready_on, place);
+    if (status != FERRY_OK)
+        return status;
+    /* The address of an empty tensor means nothing. */
+    void *memory = bytes > 0 ? import->memory : NULL;
+    const ferry_wrap_options wrap = {.name = options->name, .on_release = import->on_release, .user = import->user,
+                                     .read_only = import->read_only || options->read_only};
+    return place == FERRY_PLACE_HOST
+               ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
+               : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+}
+
+ferry_status
+ferryi_import_open(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options, const char *what,
+                   ferry_buffer **out)
+{
+    static const ferry_import_options defaults;
+    ferry_status status = ferryi_context_check_open(context, what);
+    if (status != FERRY_OK)
+        return status;
+    status = open_import(context, import, options ? options : &defaults, out);
+    return status == FERRY_OK ? status : ferryi_fail_in(status, "%s", what);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scopes whose holder queues its work where Ferry cannot see it: the end without an order, and the wait for the bytes. The consumer here
+ * has a stream of the driver that it keeps to itself. A lazy driver does its work only when somebody waits for it.
+ */
+#include "tests/buffer/work.h"
+#include "tests/support/fakecuda.h"
+
+enum { COUNT = 5000, BYTES = COUNT * (int)sizeof(int) };
+
+/* -- the consumer ----------------------------------------------------------------------------------- */
+
+typedef struct consumer {
+    fixture *f;
+    int place;
+    void *native;
+    int *pinned; /* what it copies from, and to */
+} consumer;
+
+static consumer
+consumer_new(fixture *f, int place)
+{
+    consumer c = {.f = f, .place = place};
+    OK(device_of(f, place)->ops->stream_create(device_of(f, place), &c.native));
+    OK(device_of(f, place)->ops->memory_alloc(device_of(f, place), FERRY_MEMORY_PINNED, 2 * BYTES, (void **)&c.pinned));
+    return c;
+}
+
+static void
+consumer_free(consumer *c)
+{
+    OK(ferryi_device_synchronize(device_of(c->f, c->place)));
+    OK(device_of(c->f, c->place)->ops->memory_free(device_of(c->f, c->place), FERRY_MEMORY_PINNED, c->pinned));
+    OK(device_of(c->f, c->place)->ops->stream_destroy(device_of(c->f, c->place), c->native));
+}
+
+static void
+queue_write(consumer *c, void *target, int value)
+{
+    for (int i = 0; i < COUNT; i++)
+        c->pinned[i] = value;
+    OK(device_of(c->f, c->place)->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
+}
+
+/* What it reads is in the second half when it has read it. */
+static void
+queue_read(consumer *c, const void *source)
+{
+    for (int i = 0; i < COUNT; i++)
+        c->pinned[COUNT + i] = -1;
+    OK(device_of(c->f, c->place)->ops->copy_download(device_of(c->f, c->place), c->pinned + COUNT, source, BYTES, c->native));
+}
+
+static void
+expect_was_read(const consumer *c, int value)
+{
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(c->pinned[COUNT + i], value);
+}
+
+/* Opens on the default stream, and lets the consumer begin when the bytes are there. */
+static void *
+open_ready(fixture *f, ferry_buffer *buffer, int place, ferry_access access, ferry_scope *scope)
+{
+    void *memory = open_at(f, buffer, place, access, 0, COUNT, scope);
+    OK(ferry_scope_wait(scope));
+    return memory;
+}
+
+static ferry_buffer *
+make_constant(fixture *f, int value)
+{
+    ferry_buffer *buffer = make_ints(f, COUNT);
+    OK(ferry_buffer_fill(buffer, INT, 0, COUNT, &value, NULL));
+    return buffer;
+}
+
+/* -- the end of a write ------------------------------------------------------------------------------ */
+
+static void
+test_late_write_is_seen_by_the_host(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 1);
+    for (int i = 0; i < 4; i++) {
+        ferry_scope scope;
+        queue_write(&c, open_ready(f, x, 1, i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE, &scope), 7 + i);
+        OK(ferry_scope_close_unordered(&scope));
+        OK(ferry_scope_close_unordered(&scope)); /* closed */
+        expect_constant(f, x, 0, 0, COUNT, 7 + i);
+    }
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+}
+
+static void
+test_late_write_is_seen_by_streams(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_stream *own = make_stream(f, 1), *far = make_stream(f, f->places);
+    ferry_buffer *x = make_constant(f, 1), *y = make_ints(f, COUNT);
+    for (int i = 0; i < 6; i++) {
+        ferry_scope scope;
+        queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 10 + i);
+        OK(ferry_scope_close_unordered(&scope));
+        copy_on(f, i % 2 ? own : far, y, 0, x, 0, COUNT);
+        expect_constant(f, y, 0, 0, COUNT, 10 + i);
+    }
+    DESTROY_BUFFERS(&x, &y);
+    DESTROY_STREAMS(&own, &far);
+    consumer_free(&c);
+}
+
+/* Ferry's own write goes behind the consumer's, and the other way round. */
+static void
+test_writes_stay_in_order(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 1);
+    ferry_scope scope;
+    queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 2);
+    OK(ferry_scope_close_unordered(&scope));
+    write_counting(f, x, 1, 0, COUNT, 100);
+    expect_counting(f, x, 0, 0, COUNT, 100);
+    touch(f, x, 1, FERRY_READ, 0, COUNT);
+    write_counting(f, x, 1, 0, COUNT, 200);
+    queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 3);
+    OK(ferry_scope_close_unordered(&scope));
+    expect_constant(f, x, 0, 0, COUNT, 3);
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+}
+
+/* -- the end of a read ------------------------------------------------------------------------------- */
+
+static void
+test_late_read_is_not_overwritten(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 5);
+    for (int i = 0; i < 4; i++) {
+        ferry_scope scope;
+        queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
+        OK(ferry_scope_close_unordered(&scope));
+        /* On a stream, and by a transfer. */
+        if (i % 2)
+            write_counting(f, x, 1, 0, COUNT, 6 + i);
+        else
+            OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){6 + i}, NULL));
+        touch(f, x, 1, FERRY_READ, 0, COUNT);
+        OK(ferryi_device_synchronize(device_of(f, 1)));
+        expect_was_read(&c, 5 + i);
+        OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){6 + i}, NULL));
+    }
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+}
+
+/* Other readers need not wait, on whatever stream. */
+static void
+test_reads_go_on_beside_a_late_read(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 5);
+    ferry_scope scope;
+    for (int i = 0; i < 2; i++) {
+        queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
+        uint64_t calls = device_calls(f);
+        OK(ferry_scope_close_unordered(&scope));
+        touch(f, x, 1, FERRY_READ, 0, COUNT);
+        touch(f, x, 0, FERRY_READ, 0, COUNT);
+        assert_int_equal(device_calls(f), calls);
+    }
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+}
+
+/* -- memory ------------------------------------------------------------------------------------------ */
+
+/* The block of a destroyed buffer is not another's while the consumer may still write to it. */
+static void
+test_reuse_of_the_memory_waits(void **state)
+{
+    fixture *f = *state;
+    enum { LATER = 10 };
+    for (int reads = 0; reads < 2; reads++) {
+        consumer c = consumer_new(f, 1);
+        for (int i = 0; i < 5; i++) {
+            ferry_scope scope;
+            ferry_buffer *x = make_constant(f, 1), *y[LATER];
+            touch(f, x, 1, FERRY_READ, 0, COUNT);
+            void *memory = open_ready(f, x, 1, reads ? FERRY_READ : FERRY_OVERWRITE, &scope);
+            if (reads)
+                queue_read(&c, memory);
+            else
+                queue_write(&c, memory, 99);
+            OK(ferry_scope_close_unordered(&scope));
+            ferry_buffer_destroy(&x);
+            for (int j = 0; j < LATER; j++) {
+                y[j] = make_ints(f, COUNT);
+                write_counting(f, y[j], 1, 0, COUNT, j);
+            }
+            OK(ferryi_device_synchronize(device_of(f, 1)));
+            if (reads)
+                expect_was_read(&c, 1);
+            for (int j = 0; j < LATER; j++) {
+                expect_counting(f, y[j], 1, 0, COUNT, j);
+                ferry_buffer_destroy(&y[j]);
+            }
+        }
+        consumer_free(&c);
+    }
+}
+
+/* When memory is short what waits for the device comes back by waiting for it. */
+static void
+test_shortage_waits_for_the_device(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        skip();
+    fixture small;
+    fixture_open(&small, &(ferry_context_options){.device_bytes_limit = (size_t)1 << 20});
+    consumer c = consumer_new(&small, 1);
+    ferry_buffer *x, *y;
+    enum { MANY = 150000 }; /* 600 kB: there is room for one */
+    for (int i = 0; i < 3; i++) {
+        ferry_scope scope;
+        void *memory;
+        OK(ferry_buffer_create(small.context, INT, MANY, NULL, &x));
+        OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope, &memory));
+        OK(ferry_scope_wait(&scope));
+        queue_write(&c, memory, 9);
+        OK(ferry_scope_close_unordered(&scope));
+        ferry_buffer_destroy(&x);
+        OK(ferry_buffer_create(small.context, INT, MANY, NULL, &y));
+        OK(ferry_buffer_open_device(y, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        write_counting(&small, y, 1, 0, COUNT, 3);
+        OK(ferryi_device_synchronize(device_of(&small, 1)));
+        expect_counting(&small, y, 1, 0, COUNT, 3);
+        ferry_buffer_destroy(&y);
+    }
+    consumer_free(&c);
+    fixture_close(&small);
+}
+
+/* -- what it costs ------------------------------------------------------------------------------------ */
+
+/* The device is waited for once for all ends so far, and the ends themselves call no driver. */
+static void
+test_one_wait_serves_all_ends(void **state)
+{
+    fixture *f = *state;
+    enum { BUFFERS = 8 };
+    ferry_buffer *x[BUFFERS];
+    for (int i = 0; i < BUFFERS; i++) {
+        x[i] = make_constant(f, i);
+        touch(f, x[i], 1, FERRY_UPDATE, 0, COUNT);
+        touch(f, x[i], 0, FERRY_READ, 0, COUNT);
+        touch(f, x[i], 1, FERRY_READ, 0, COUNT);
+    }
+    OK(ferryi_device_synchronize(device_of(f, 1)));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BUFFERS; i++) {
+            ferry_scope scope;
+            open_at(f, x[i], 1, FERRY_UPDATE, 0, COUNT, &scope);
+            uint64_t before = device_calls(f);
+            OK(ferry_scope_close_unordered(&scope));
+            assert_int_equal(device_calls(f), before);
+        }
+        uint64_t calls = device_calls(f);
+        touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
+        /* A host function's device asks nothing; others are synchronized. */
+        assert_int_equal(device_calls(f) - calls > 0, 1);
+        calls = device_calls(f);
+        for (int i = 1; i < BUFFERS; i++)
+            touch(f, x[i], 1, FERRY_UPDATE, 0, COUNT);
+        assert_int_equal(device_calls(f), calls);
+    }
+    for (int i = 0; i < BUFFERS; i++)
+        ferry_buffer_destroy(&x[i]);
+}
+
+/* With all numbers taken the close waits for the device itself. */
+static void
+test_without_a_number_the_end_waits(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[FERRYI_LANES];
+    for (int i = 0; i < FERRYI_LANES; i++)
+        streams[i] = make_stream(f, 1);
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 1);
+    ferry_scope scope;
+    queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 4);
+    OK(ferry_scope_close_unordered(&scope));
+    expect_constant(f, x, 0, 0, COUNT, 4);
+    queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
+    OK(ferry_scope_close_unordered(&scope));
+    write_counting(f, x, 1, 0, COUNT, 6);
+    expect_was_read(&c, 4);
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+    for (int i = 0; i < FERRYI_LANES; i++)
+        ferry_stream_destroy(&streams[i]);
+}
+
+/* -- arguments, shares, and other scopes --------------------------------------------------------------- */
+
+static void
+test_other_scopes(void **state)
+{
+    fixture *f = *state;
+    ferry_scope zero = {0}, scope, copy;
+    ferry_buffer *x = make_constant(f, 1);
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_close_unordered(NULL));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_wait(NULL));
+    OK(ferry_scope_close_unordered(&zero));
+    OK(ferry_scope_wait(&zero));
+    int *memory = open_at(f, x, 0, FERRY_UPDATE, 0, COUNT, &scope);
+    OK(ferry_scope_wait(&scope));
+    memory[0] = 2;
+    copy = scope;
+    OK(ferry_scope_close_unordered(&scope));
+    OK(ferry_scope_close_unordered(&copy));
+    open_at(f, x, 0, FERRY_READ, 0, COUNT, &scope);
+    copy = scope;
+    OK(ferry_scope_close(&scope));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_scope_wait(&copy));
+    expect_constant(f, x, 1, 0, 1, 2);
+    ferry_buffer_destroy(&x);
+}
+
+static ferry_argument
+argument_of(ferry_buffer *buffer)
+{
+    return (ferry_argument){.buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
+}
+
+/* Of scopes that share a range each has its own end. */
+static void
+test_shared_scopes(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_constant(f, 1);
+    for (int first = 0; first < 2; first++) {
+        ferry_argument arguments[2] = {argument_of(x), argument_of(x)};
+        ferry_scope scopes[2];
+        void *pointers[2];
+        OK(ferry_scope_open_all(scopes, pointers, arguments, 2, 1, f->stream));
+        OK(ferry_scope_wait(&scopes[0]));
+        queue_write(&c, pointers[0], 20 + first);
+        OK(first ? ferry_scope_close_unordered(&scopes[1]) : ferry_scope_close(&scopes[1]));
+        OK(first ? ferry_scope_close(&scopes[0]) : ferry_scope_close_unordered(&scopes[0]));
+        expect_constant(f, x, 0, 0, COUNT, 20 + first);
+    }
+    ferry_buffer_destroy(&x);
+    consumer_free(&c);
+}
+
+/* Waits for the transfer that brings the bytes, and for earlier readers before a write. */
+static void
+test_wait_waits_for_the_bytes(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 3), *y = make_ints(f, COUNT);
+    ferry_stream *own = make_stream(f, 1);
+    for (int i = 0; i < 4; i++) {
+        ferry_scope scope;
+        /* The consumer's stream has no order with any: what it reads is there, or it is not. */
+        OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){30 + i}, NULL));
+        queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
+        OK(device_of(f, 1)->ops->stream_synchronize(device_of(f, 1), c.native));
+        expect_was_read(&c, 30 + i);
+        OK(ferry_scope_close(&scope));
+        copy_on(f, own, y, 0, x, 0, COUNT);
+        queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 60 + i);
+        OK(device_of(f, 1)->ops->stream_synchronize(device_of(f, 1), c.native));
+        OK(ferry_scope_close(&scope));
+        expect_constant(f, y, 0, 0, COUNT, 30 + i);
+        expect_constant(f, x, 0, 0, COUNT, 60 + i);
+    }
+    DESTROY_BUFFERS(&x, &y);
+    ferry_stream_destroy(&own);
+    consumer_free(&c);
+}
+
+/* Who would have to wait on a stream that is being captured is refused, and the capture stays valid. */
+static void
+test_capturing_streams_are_refused(void **state)
+{
+    fixture *f = *state;
+    struct fakecuda fake;
+    if (strcmp(device_of(f, 1)->kind, "cuda") != 0 || !fakecuda_find_driver(&fake))
+        skip();
+    consumer c = consumer_new(f, 1);
+    ferry_stream *own = make_stream(f, 1);
+    ferry_buffer *x = make_constant(f, 1);
+    ferry_scope scope;
+    void *memory;
+    int nodes;
+    queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 8);
+    OK(ferry_scope_close_unordered(&scope));
+    assert_int_equal(fake.fakecuda_begin_capture(ferry_stream_native(own), 2), 0);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
+    assert_int_equal(fake.fakecuda_end_capture(ferry_stream_native(own), &nodes), 0);
+    OK(ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
+    OK(ferry_scope_close(&scope));
+    expect_constant(f, x, 0, 0, COUNT, 8);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&own);
+    consumer_free(&c);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_late_write_is_seen_by_the_host),
+        TEST(test_late_write_is_seen_by_streams),
+        TEST(test_writes_stay_in_order),
+        TEST(test_late_read_is_not_overwritten),
+        TEST(test_reads_go_on_beside_a_late_read),
+        TEST(test_reuse_of_the_memory_waits),
+        TEST(test_shortage_waits_for_the_device),
+        TEST(test_one_wait_serves_all_ends),
+        TEST(test_without_a_number_the_end_waits),
+        TEST(test_other_scopes),
+        TEST(test_shared_scopes),
+        TEST(test_wait_waits_for_the_bytes),
+        TEST(test_capturing_streams_are_refused),
+    };
+    return cmocka_run_group_tests_name("unordered", tests, NULL, NULL);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/* <ferry/exchange.h>: leases go out as DLPack tensors and Arrow arrays, on every kind of device. */
+#include "tests/buffer/support.h"
+#include "tests/support/exchange.h"
+#include "tests/support/short_memory.h"
+
+#include <pthread.h>
+
+#define COUNT 24
+#define INVALID FERRY_ERROR_INVALID_ARGUMENT
+#define RANGE FERRY_ERROR_OUT_OF_RANGE
+#define UNSUPPORTED FERRY_ERROR_UNSUPPORTED
+#define SENTINEL ((void *)(uintptr_t)0xabcdef)
+
+/* -- leases, and what consumers do ----------------------------------------------------------------- */
+
+static ferry_lease *
+lend(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, void **out_pointer)
+{
+    void *pointer;
+    ferry_lease *lease;
+    const ferry_lease_options options = {.access = access, .place = place, .stream = place ? stream_of(f, place) : NULL, .offset = offset, .count = count,
+                                         .label = "a test"};
+    OK(ferry_lease_open(buffer, ferry_buffer_element(buffer), &options, &lease, out_pointer ? out_pointer : &pointer));
+    return lease;
+}
+
+static struct DLManagedTensorVersioned *
+export(ferry_lease *lease, const ferry_layout *layout)
+{
+    struct DLManagedTensorVersioned *tensor;
+    OK(ferry_lease_export_dlpack(lease, layout, &tensor));
+    assert_int_equal(tensor->version.major, 1);
+    assert_int_equal(tensor->version.minor, 0);
+    assert_int_equal(tensor->dl_tensor.byte_offset, 0);
+    assert_int_equal(tensor->dl_tensor.dtype.lanes, 1);
+    return tensor;
+}
+
+static void
+expect_device(fixture *f, int place, int32_t type, int32_t id)
+{
+    int32_t expected_type, expected_id;
+    OK(ferry_context_exchange_device(f->context, place, &expected_type, &expected_id));
+    assert_int_equal(type, expected_type);
+    assert_int_equal(id, expected_id);
+}
+
+/* One dimension, both kinds, every place and access. What the consumer writes is the buffer's value after the deleter. */
+static void
+test_leases_go_out_whole(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+            for (int legacy = 0; legacy < 2; legacy++) {
+                ferry_buffer *b = make_counting(f, COUNT, 0);
+                void *pointer;
+                int values[COUNT];
+                ferry_lease *lease = lend(f, b, place, (ferry_access)access, 2, 10, &pointer);
+                struct DLManagedTensorVersioned *tensor = NULL;
+                struct DLManagedTensor *old = SENTINEL;
+                if (legacy && access == FERRY_READ) { /* "UNSUPPORTED also for READ leases" */
+                    FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
+                    assert_ptr_equal(old, SENTINEL);
+                    ferry_lease_destroy(&lease);
+                    ferry_buffer_destroy(&b);
+                    continue;
+                }
+                if (legacy)
+                    OK(ferry_lease_export_dlpack_legacy(lease, NULL, &old));
+                else
+                    tensor = export(lease, NULL);
+                const struct ferryi_dl_tensor *dl = legacy ? &old->dl_tensor : &tensor->dl_tensor;
+                assert_ptr_equal(dl->data, pointer);
+                assert_int_equal(dl->rank, 1);
+                assert_int_equal(dl->shape[0], 10);
+                assert_int_equal(dl->strides[0], 1);
+                assert_int_equal(dl->dtype.code, 0);
+                assert_int_equal(dl->dtype.bits, 32);
+                expect_device(f, place, dl->device.type, dl->device.id);
+                if (!legacy)
+                    assert_int_equal(tensor->flags, access == FERRY_READ ? 1 : 0);
+                /* "The tensor is one more owner of the lease" */
+                ferry_lease_destroy(&lease);
+                ferry_scope scope;
+                void *out;
+                FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &out));
+                assert_non_null(strstr(ferry_last_error(), "a test"));
+                if (access != FERRY_READ) {
+                    for (int i = 0; i < 10; i++)
+                        values[i] = i + 102;
+                    place_write(f, place, dl->data, values, 10 * sizeof(int));
+                }
+                if (legacy)
+                    old->deleter(old);
+                else
+                    tensor->deleter(tensor);
+                expect_counting(f, b, 0, 2, 10, access == FERRY_READ ? 0 : 100);
+                expect_counting(f, b, 0, 12, 12, 0);
+                add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+                ferry_buffer_destroy(&b);
+            }
+        }
+    }
+}
+
+/* "bool code 6, bfloat 4, complex 5": all built-in types, and structs as bytes. */
+static void
+test_types_of_exports(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const ferry_element *(*element)(void);
+        uint8_t code, bits;
+    } types[] = {
+        {ferry_int8_element, 0, 8},      {ferry_int16_element, 0, 16},  {ferry_int_element, 0, 32},     {ferry_int64_element, 0, 64},
+        {ferry_byte_element, 1, 8},      {ferry_uint16_element, 1, 16}, {ferry_uint32_element, 1, 32},  {ferry_uint64_element, 1, 64},
+        {ferry_half_element, 2, 16},     {ferry_float_element, 2, 32},  {ferry_double_element, 2, 64},  {ferry_bfloat16_element, 4, 16},
+        {ferry_complex_float_element, 5, 64}, {ferry_complex_double_element, 5, 128}, {ferry_bool_element, 6, 8},
+    };
+    for (size_t i = 0; i < LENGTH(types); i++) {
+        ferry_buffer *b, *again;
+        OK(ferry_buffer_create(f->context, types[i].element(), COUNT, NULL, &b));
+        ferry_lease *lease = lend(f, b, 0, FERRY_UPDATE, 0, 0, NULL);
+        struct DLManagedTensorVersioned *tensor = export(lease, NULL);
+        assert_int_equal(tensor->dl_tensor.dtype.code, types[i].code);
+        assert_int_equal(tensor->dl_tensor.dtype.bits, types[i].bits);
+        assert_int_equal(tensor->dl_tensor.shape[0], COUNT);
+        ferry_lease_destroy(&lease);
+        /* What goes out comes in, over the same memory. */
+        OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &again));
+        assert_true(ferry_element_equal(ferry_buffer_element(again), types[i].element()));
+        ferry_buffer_destroy(&again);
+        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* the lease is over */
+        ferry_buffer_destroy(&b);
+    }
+}
+
+static const ferry_field vec3_fields[] = {
+    {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 0, .count = 1},
+    {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
+};
+
+/* "Elements that are structs go out as bytes with one more dimension, the last one." */
+static void
+test_structs_go_out_as_bytes(void **state)
+{
+    fixture *f = *state;
+    ferry_element vec3 = {.name = "vec3", .bytes = 12, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = vec3_fields, .field_count = 2};
+    const int64_t shape[2] = {2, 5}, strides[2] = {5, 1};
+    const ferry_layout layout = {.rank = 2, .shape = shape, .strides = strides};
+    ferry_buffer *b;
+    ferry_lease *lease;
+    void *pointer;
+    vec3.identity = ferry_element_identity(&vec3);
+    OK(ferry_buffer_create(f->context, &vec3, 10, NULL, &b));
+    OK(ferry_lease_open(b, &vec3, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer));
+    struct DLManagedTensorVersioned *tensor = export(lease, &layout);
+    const struct ferryi_dl_tensor *dl = &tensor->dl_tensor;
+    assert_int_equal(dl->dtype.code, 1);
+    assert_int_equal(dl->dtype.bits, 8);
+    assert_int_equal(dl->rank, 3);
+    assert_int_equal(dl->shape[0], 2);
+    assert_int_equal(dl->shape[1], 5);
+    assert_int_equal(dl->shape[2], 12);
+    assert_int_equal(dl->strides[0], 60);
+    assert_int_equal(dl->strides[1], 12);
+    assert_int_equal(dl->strides[2], 1);
+    tensor->deleter(tensor);
+    const int64_t one = 1, far = INT64_MAX / 2;
+    FAILS(FERRY_ERROR_OVERFLOW, ferry_lease_export_dlpack(lease, &(ferry_layout){.rank = 1, .shape = &one, .strides = &far}, &tensor));
+    ferry_lease_destroy(&lease);
+    ferry_buffer_destroy(&b);
+}
+
+/* -- layouts --------------------------------------------------------------------------------------- */
+
+#define HALF ((int64_t)1 << 62)
+
+static void
+test_layouts_of_exports(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        ferry_status status;
+        int rank;
+        int64_t shape[4];
+        bool has_strides;
+        int64_t strides[4], out[4]; /* strides, and those that go out */
+    } cases[] = {
+        {FERRY_OK, 0, {0}, false, {0}, {0}},
+        {FERRY_OK, 1, {24}, false, {0}, {1}},
+        {FERRY_OK, 1, {10}, false, {0}, {1}},
+        {FERRY_OK, 3, {2, 3, 4}, false, {0}, {12, 4, 1}},
+        {FERRY_OK, 3, {4, 3, 2}, true, {1, 4, 12}, {1, 4, 12}},
+        {FERRY_OK, 2, {3, 4}, true, {8, 2}, {8, 2}},
+        {FERRY_OK, 2, {24, 24}, true, {0, 1}, {0, 1}},
+        {FERRY_OK, 2, {1, 24}, true, {HALF, 1}, {HALF, 1}},
+        {FERRY_OK, 2, {0, 5}, false, {0}, {5, 1}},
+        {FERRY_OK, 2, {5, 0}, false, {0}, {1, 1}},
+        {FERRY_OK, 3, {0, HALF, HALF}, false, {0}, {1, HALF, 1}},
+        {FERRY_OK, 1, {0}, true, {-9}, {-9}},
+        {RANGE, 1, {25}, false, {0}, {0}},
+        {RANGE, 2, {5, 5}, false, {0}, {0}},
+        {RANGE, 1, {13}, true, {2}, {0}},
+        {RANGE, 1, {2}, true, {-1}, {0}},
+        {RANGE, 2, {2, 24}, true, {-1, 1}, {0}},
+        {RANGE, 3, {HALF, HALF, HALF}, false, {0}, {0}},
+        {RANGE, 2, {HALF, 2}, true, {HALF, 1}, {0}},
+        {RANGE, 2, {3, 3}, true, {HALF, HALF}, {0}},
+        {INVALID, 1, {-1}, false, {0}, {0}},
+        {INVALID, 2, {0, INT64_MIN}, false, {0}, {0}},
+        {INVALID, -1, {0}, false, {0}, {0}},
+        {UNSUPPORTED, 65, {0}, false, {0}, {0}},
+    };
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_lease *lease = lend(f, b, 0, FERRY_READ, 0, FERRY_REST, NULL);
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        const ferry_layout layout = {.rank = cases[i].rank, .shape = cases[i].rank ? cases[i].shape : NULL,
+                                     .strides = cases[i].has_strides ? cases[i].strides : NULL};
+        struct DLManagedTensorVersioned *tensor = SENTINEL;
+        if (cases[i].status != FERRY_OK) {
+            FAILS(cases[i].status, ferry_lease_export_dlpack(lease, &layout, &tensor));
+            assert_ptr_equal(tensor, SENTINEL);
+            assert_non_null(strstr(ferry_last_error(), "export"));
+            continue;
+        }
+        tensor = export(lease, &layout);
+        const struct ferryi_dl_tensor *dl = &tensor->dl_tensor;
+        bool is_empty = false;
+        assert_int_equal(dl->rank, cases[i].rank);
+        assert_true(dl->rank == 0 || dl->strides); /* "`strides` is always set" */
+        for (int k = 0; k < dl->rank; k++) {
+            assert_int_equal(dl->shape[k], cases[i].shape[k]);
+            assert_int_equal(dl->strides[k], cases[i].out[k]);
+            is_empty = is_empty || dl->shape[k] == 0;
+        }
+        assert_int_equal(dl->data == NULL, is_empty); /* "`data` is NULL when there are no elements" */
+        tensor->deleter(tensor);
+    }
+    struct DLManagedTensorVersioned *tensor = SENTINEL;
+    FAILS(INVALID, ferry_lease_export_dlpack(lease, &(ferry_layout){.rank = 1}, &tensor));
+    ferry_lease_destroy(&lease);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_arguments_of_exports(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0), *words;
+    struct DLManagedTensorVersioned *tensor = SENTINEL;
+    struct DLManagedTensor *old = SENTINEL;
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+    ferry_lease *lease = lend(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, NULL);
+    FAILS(INVALID, ferry_lease_export_dlpack(NULL, NULL, &tensor));
+    FAILS(INVALID, ferry_lease_export_dlpack(lease, NULL, NULL));
+    FAILS(INVALID, ferry_lease_export_dlpack_legacy(NULL, NULL, &old));
+    FAILS(INVALID, ferry_lease_export_dlpack_legacy(lease, NULL, NULL));
+    FAILS(INVALID, ferry_lease_export_arrow(NULL, &array, &schema));
+    FAILS(INVALID, ferry_lease_export_arrow(lease, NULL, &schema));
+    FAILS(INVALID, ferry_lease_export_arrow(lease, &array, NULL));
+    FAILS(UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema)); /* "a lease that may write" */
+    OK(ferry_lease_close(lease));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack(lease, NULL, &tensor));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_arrow(lease, &array, &schema));
+    ferry_lease_destroy(&lease);
+    OK(ferry_buffer_create(f->context, ferry_bfloat16_element(), COUNT, NULL, &words));
+    lease = lend(f, words, 0, FERRY_READ, 0, FERRY_REST, NULL);
+    FAILS(UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema)); /* "without a name in FERRY_TEXT_ARROW" */
+    ferry_lease_destroy(&lease);
+    assert_ptr_equal(tensor, SENTINEL);
+    assert_ptr_equal(old, SENTINEL);
+    DESTROY_BUFFERS(&words, &b);
+}
+
+/* Whatever allocation fails, nothing was taken: the lease's only owner ends it. */
+static void
+test_exports_without_memory(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_lease *lease = lend(f, b, 0, FERRY_READ, 0, FERRY_REST, NULL);
+    for (int arrow = 0; arrow < 2; arrow++) {
+        bool tripped = true;
+        for (uint64_t nth = 1; tripped; nth++) {
+            struct DLManagedTensorVersioned *tensor = SENTINEL;
+            struct ArrowDeviceArray array;
+            struct ArrowSchema schema;
+            int64_t live = short_memory_live();
+            short_memory_arm(nth);
+            ferry_status status = arrow ? ferry_lease_export_arrow(lease, &array, &schema) : ferry_lease_export_dlpack(lease, NULL, &tensor);
+            tripped = short_memory_tripped();
+            short_memory_disarm();
+            assert_int_equal(status, tripped ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
+            if (tripped)
+                assert_int_equal(short_memory_live(), live);
+            else if (arrow)
+                array.array.release(&array.array), schema.release(&schema);
+            else
+                tensor->deleter(tensor);
+        }
+    }
+    ferry_lease_destroy(&lease);
+    add_to(f, b, 0, 0, FERRY_REST, 1);
+    ferry_buffer_destroy(&b);
+}
+
+/* -- lifetimes ------------------------------------------------------------------------------------- */
+
+static void *
+delete_it(void *tensor)
+{
+    struct DLManagedTensorVersioned *self = tensor;
+    self->deleter(self);
+    return NULL;
+}
+
+/* "It may do so on any thread, also after the buffer and the context were destroyed." */
+static void
+test_exports_outlive_everything(void **state)
+{
+    (void)state;
+    for (int place = 0; place < 2; place++) {
+        for (int order = 0; order < 4; order++) {
+            ferry_context *context;
+            ferry_buffer *b;
+            ferry_lease *lease;
+            void *pointer;
+            pthread_t thread;
+            int values[COUNT];
+            OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &context));
+            for (int i = 0; i < COUNT; i++)
+                values[i] = i;
+            OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
+            OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &lease, &pointer));
+            struct DLManagedTensorVersioned *tensor = export(lease, NULL);
+            int *data = tensor->dl_tensor.data;
+            if (order & 1)
+                ferry_lease_destroy(&lease);
+            if (order & 2)
+                ferry_context_destroy(&context);
+            ferry_buffer_destroy(&b);
+            if (!(order & 2))
+                ferry_context_destroy(&context);
+            if (!(order & 1))
+                ferry_lease_destroy(&lease);
+            for (int i = 0; place == 0 && i < COUNT; i++) {
+                assert_int_equal(data[i], i);
+                data[i] = -i;
+            }
+            assert_int_equal(pthread_create(&thread, NULL, delete_it, tensor), 0);
+            pthread_join(thread, NULL);
+        }
+    }
+}
+
+/* A closed lease keeps its memory for the tensor. */
+static void
+test_a_closed_lease_keeps_its_memory(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    void *pointer;
+    ferry_lease *lease = lend(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &pointer);
+    struct DLManagedTensorVersioned *tensor = export(lease, NULL);
+    OK(ferry_lease_close(lease));
+    add_to(f, b, 1, 0, FERRY_REST, 5);
+    expect_counting(f, b, 0, 0, FERRY_REST, 5);
+    assert_ptr_equal(tensor->dl_tensor.data, pointer);
+    ferry_lease_destroy(&lease);
+    ferry_buffer_destroy(&b);
+    tensor->deleter(tensor);
+}
+
+/* Tensors of one lease share it, and an import of one keeps it: in the same context, and in another one. */
+static void
+test_an_import_of_an_export(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            ferry_context *other = f->context;
+            ferry_buffer *b = make_counting(f, COUNT, 0), *twin;
+            int32_t type, id;
+            if (elsewhere)
+                OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
+            ferry_lease *lease = lend(f, b, place, FERRY_UPDATE, 0, FERRY_REST, NULL);
+            struct DLManagedTensorVersioned *first = export(lease, NULL), *second = export(lease, NULL);
+            OK(ferry_context_exchange_device(f->context, place, &type, &id));
+            ferry_lease_destroy(&lease);
+            first->deleter(first);
+            ferry_status status = ferry_buffer_import_dlpack(other, second, NULL, &twin);
+            assert_int_equal(status, elsewhere && type != 1 ? UNSUPPORTED : FERRY_OK);
+            if (status == FERRY_OK) {
+                fixture there = *f;
+                there.context = other;
+                there.stream = ferry_context_stream(other, 1);
+                write_counting(&there, twin, 1, 0, FERRY_REST, 50);
+                ferry_buffer_destroy(&twin);
+                expect_counting(f, b, 0, 0, FERRY_REST, 50);
+            } else {
+                second->deleter(second);
+            }
+            if (elsewhere)
+                ferry_context_destroy(&other);
+            add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+            ferry_buffer_destroy(&b);
+        }
+    }
+}
+
+/* -- Arrow ----------------------------------------------------------------------------------------- */
+
+static void
+test_arrow_arrays(void **state)
+{
+    fixture *f = *state;
+    for (int place = 0; place <= f->places; place++) {
+        for (int unordered = 0; unordered < 2; unordered++) {
+            ferry_buffer *b = make_counting(f, COUNT, 0), *again;
+            struct ArrowDeviceArray array;
+            struct ArrowSchema schema;
+            ferry_lease *lease;
+            void *pointer;
+            int got[10];
+            add_to(f, b, place, 0, FERRY_REST, 3); /* queued, at a device */
+            const ferry_lease_options options = {.access = FERRY_READ, .place = place, .offset = 4, .count = 10,
+                                                 .stream = place && !unordered ? stream_of(f, place) : NULL};
+            OK(ferry_lease_open(b, INT, &options, &lease, &pointer));
+            OK(ferry_lease_export_arrow(lease, &array, &schema));
+            assert_string_equal(schema.format, "i");
+            assert_null(schema.metadata);
+            assert_int_equal(schema.n_children, 0);
+            assert_int_equal(array.array.length, 10);
+            assert_int_equal(array.array.offset, 0);
+            assert_int_equal(array.array.null_count, 0);
+            assert_int_equal(array.array.n_buffers, 2);
+            assert_null(array.array.buffers[0]);
+            assert_ptr_equal(array.array.buffers[1], pointer);
+            assert_null(array.sync_event);
+            assert_int_equal(array.reserved[0] | array.reserved[1] | array.reserved[2], 0);
+            if (array.device_type == 1)
+                assert_int_equal(array.device_id, -1);
+            else
+                expect_device(f, place, array.device_type, (int32_t)array.device_id);
+            ferry_lease_destroy(&lease);
+            /* A move, as consumers make it. */
+            struct ArrowDeviceArray moved = array;
+            array.array.release = NULL;
+            place_read(f, place, got, moved.array.buffers[1], sizeof(got));
+            for (int i = 0; i < 10; i++)
+                assert_int_equal(got[i], i + 7);
+            OK(ferry_buffer_import_arrow(f->context, &moved, &schema, NULL, &again));
+            schema.release(&schema);
+            assert_null(schema.release);
+            expect_counting(f, again, 0, 0, FERRY_REST, 7);
+            ferry_buffer_destroy(&again);
+            add_to(f, b, 1, 0, FERRY_REST, 1);
+            ferry_buffer_destroy(&b);
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_leases_go_out_whole),
+        TEST(test_types_of_exports),
+        TEST(test_structs_go_out_as_bytes),
+        TEST(test_layouts_of_exports),
+        TEST(test_arguments_of_exports),
+        TEST(test_exports_without_memory),
+        cmocka_unit_test(test_exports_outlive_everything),
+        TEST(test_a_closed_lease_keeps_its_memory),
+        TEST(test_an_import_of_an_export),
+        TEST(test_arrow_arrays),
+    };
+    return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
+}
