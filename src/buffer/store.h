@@ -29,6 +29,7 @@
 #include "src/base/interleave.h"
 #include "src/base/site.h"
 #include "src/context.h"
+#include "src/transfer/traffic.h"
 #include "src/valid_map.h"
 
 /* Bits of the word. Only who holds the spin bit changes the others. */
@@ -166,6 +167,7 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
+    struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;

@@ -273,6 +273,8 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
     if (run->done == 0)
         return status;
     count(&run->engine->counters[run->direction][run->staged], run->done);
+    if (run->job->traffic)
+        ferryi_traffic_count(run->job->traffic, run->direction, run->done);
     tell(run);
     return status;
 }

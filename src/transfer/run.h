@@ -11,6 +11,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/pace.h"
 #include "src/transfer/ring.h"
+#include "src/transfer/traffic.h"
 #include "src/transfer/tuning.h"
 
 /* What the engine keeps of one device. */
@@ -28,10 +29,6 @@ struct ferryi_port {
     struct ferryi_tuning uploads, downloads;
     _Atomic uint32_t reachable; /* places it can copy from; loses those that turn out not to be */
     void *_Atomic scatter;      /* the kernel of batches (scatter.h); NULL: not loaded, or not to be had */
-};
-
-struct ferryi_counter {
-    _Atomic uint64_t copies, bytes;
 };
 
 struct ferryi_engine {
