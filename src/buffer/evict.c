@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "src/base/profile.h"
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
@@ -216,7 +217,10 @@ write_back_and_drop(struct prey *prey)
     bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
     ferryi_store_unlock(store);
 
+    bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
     (void)write_back(store, prey->place);
+    if (profiled)
+        ferryi_profile_end();
 
     struct ferryi_place_copy unused = {0};
     ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
@@ -292,6 +296,7 @@ size_t
 ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 {
     struct hunt hunt = {.consider = consider, .context = user, .pool = pool, .needed = needed, .dirty_too = dirty_too};
+    bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
     for (int tries = 0; tries < PATIENCE; tries++) {
         go_round(&hunt, true);
         if (hunt.freed == 0)
@@ -301,6 +306,8 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
         hunt.patient = false;
         ferryi_sleep_ns(MOMENT_NS);
     }
+    if (profiled)
+        ferryi_profile_end();
     return hunt.freed;
 }
 

@@ -63,6 +63,7 @@ struct ferryi_run {
     ferryi_lane *lane;              /* NULL: the host itself */
     ferryi_lane *second;            /* the lane that reads, of a staged peer copy */
     bool staged;
+    bool profiled;                  /* a range of a profiler is open for it */
     bool queued;                    /* work was handed to a lane, and not waited for since */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */

@@ -5,10 +5,14 @@ static struct ferryi_counter *
 counter_of(struct ferryi_traffic *traffic, ferry_direction direction)
 {
     switch (direction) {
-    case FERRY_DIRECTION_UPLOAD: return &traffic->to_device;
-    case FERRY_DIRECTION_DOWNLOAD: return &traffic->to_host;
-    case FERRY_DIRECTION_PEER: return &traffic->between_devices;
-    default: return NULL;
+    case FERRY_DIRECTION_UPLOAD:
+        return &traffic->to_device;
+    case FERRY_DIRECTION_DOWNLOAD:
+        return &traffic->to_host;
+    case FERRY_DIRECTION_PEER:
+        return &traffic->between_devices;
+    default:
+        return NULL;
     }
 }
 
@@ -32,7 +36,8 @@ ferryi_traffic_count_eviction(struct ferryi_traffic *traffic)
 static ferry_transfer_count
 read_counter(const struct ferryi_counter *counter)
 {
-    return (ferry_transfer_count){atomic_load_explicit(&counter->copies, memory_order_relaxed), atomic_load_explicit(&counter->bytes, memory_order_relaxed)};
+    return (ferry_transfer_count){atomic_load_explicit(&counter->copies, memory_order_relaxed),
+                                  atomic_load_explicit(&counter->bytes, memory_order_relaxed)};
 }
 
 void

@@ -29,7 +29,8 @@ expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes,
     ferry_buffer_info info = info_of(buffer);
     expect_count(info.to_device, f->coherent ? 0 : up, f->coherent ? 0 : up_bytes);
     expect_count(info.to_host, f->coherent ? 0 : down, f->coherent ? 0 : down_bytes);
-    assert_true((info.last_transfer_ns == 0) == (info.to_device.copies + info.to_host.copies + info.between_devices.copies == 0));
+    assert_true((info.last_transfer_ns == 0) ==
+                (info.to_device.copies + info.to_host.copies + info.between_devices.copies == 0));
 }
 
 static void
@@ -162,15 +163,33 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
     int place = (int)random_below(seed, (size_t)f->places + 1);
     ferry_event *event = NULL;
     switch (random_below(seed, 12)) {
-    case 0: touch(f, b, place, FERRY_READ, offset, count); break;
-    case 1: touch(f, b, place, FERRY_UPDATE, offset, count); break;
-    case 2: touch(f, b, place, FERRY_OVERWRITE, offset, count); break;
-    case 3: OK(ferry_buffer_copy_from(b, INT, offset, values, count, NULL)); break;
-    case 4: OK(ferry_buffer_copy_to(b, INT, offset, values, count, NULL)); break;
-    case 5: OK(ferry_buffer_copy(b, INT, offset / 2, other, 0, count / 2, NULL)); break;
-    case 6: OK(copy_rows_from(b, INT, 0, 100, values, 100, 20, 50, NULL)); break;
-    case 7: OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL)); break;
-    case 8: OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL)); break;
+    case 0:
+        touch(f, b, place, FERRY_READ, offset, count);
+        break;
+    case 1:
+        touch(f, b, place, FERRY_UPDATE, offset, count);
+        break;
+    case 2:
+        touch(f, b, place, FERRY_OVERWRITE, offset, count);
+        break;
+    case 3:
+        OK(ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
+        break;
+    case 4:
+        OK(ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
+        break;
+    case 5:
+        OK(ferry_buffer_copy(b, INT, offset / 2, other, 0, count / 2, NULL));
+        break;
+    case 6:
+        OK(copy_rows_from(b, INT, 0, 100, values, 100, 20, 50, NULL));
+        break;
+    case 7:
+        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        break;
+    case 8:
+        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        break;
     case 9:
         OK(ferry_buffer_store(b, INT, offset, count, path_of("traffic"), 0, NULL));
         OK(ferry_buffer_load(b, INT, offset, count, path_of("traffic"), 0, NULL));
@@ -180,7 +199,9 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         break;
-    default: OK(ferry_buffer_copy(b, INT, 1, b, 0, count - 1, NULL)); break; /* onto itself */
+    default:
+        OK(ferry_buffer_copy(b, INT, 1, b, 0, count - 1, NULL));
+        break; /* onto itself */
     }
 }
 
@@ -207,7 +228,8 @@ test_a_reset_begins_again(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 0x5e7;
-    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)}, *view;
+    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)},
+                 *view;
     OK(ferry_buffer_view(buffers[0], INT, 0, 10, &view));
     for (int i = 0; i < 40; i++)
         use(f, buffers[0], buffers[1], &seed);
@@ -232,7 +254,8 @@ test_between_devices(void **state)
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f, &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "emulated.peers=no" : NULL});
+        fixture_open(&f,
+                     &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "emulated.peers=no" : NULL});
         ferry_buffer *b = make_ints(&f, COUNT);
         touch(&f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
         touch(&f, b, 2, FERRY_READ, 0, FERRY_REST);
@@ -260,7 +283,9 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     fixture_open(f, &(ferry_context_options){.tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
     ferry_buffer *b = make_ints(f, COUNT);
     touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, COUNT, &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
+    FAILS(FERRY_ERROR_CANCELLED,
+          ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+                                 &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
     expect_sums(f, false);
     expect_traffic(f, b, 1, 3 * 4096, 0, 0);
     ferry_buffer_destroy(&b);
@@ -281,7 +306,8 @@ test_evictions_are_counted(void **state)
         set[i] = make_counting(f, LARGE, i);
     for (int round = 0; round < 5 * SET; round++) {
         int used = (7 * round + round / SET) % SET;
-        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST); /* clean ones and ones to be written back */
+        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0,
+              FERRY_REST); /* clean ones and ones to be written back */
         for (int i = 0; i < SET; i++) {
             ferry_buffer_info info = info_of(set[i]);
             bool is_there = info.places_with_copy >> 1 & 1;
