@@ -113,6 +113,7 @@ main(void)
     ferry_status status;
     ferry_context *context = NULL;
     ferry_kernel *kernel = NULL;
+    ferry_event *begin = NULL, *end = NULL;
     ferry_float_buffer a = {0}, b = {0}, c = {0};
     size_t wrong = COUNT;
     bool moved_the_least = false;
@@ -131,8 +132,14 @@ main(void)
         ferry_float_argument(c),
         ferry_size_value(COUNT),
     };
-    FERRY_TRY(status, fail,
-              ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(COUNT, 256), arguments, 4));
+    /* The time between two events of the stream is the kernel's, and that of a and b on their way to the device. */
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    double seconds;
+    FERRY_TRY(status, fail, ferry_stream_record(stream, FERRY_EVENT_TIMED, &begin));
+    FERRY_TRY(status, fail, ferry_kernel_launch(kernel, stream, ferry_grid_for(COUNT, 256), arguments, 4));
+    FERRY_TRY(status, fail, ferry_stream_record(stream, FERRY_EVENT_TIMED, &end));
+    FERRY_TRY(status, fail, ferry_event_elapsed(begin, end, &seconds));
+    printf("the kernel and its transfers took %.3f ms\n", seconds * 1e3);
 
     FERRY_TRY(status, fail, count_wrong(c, &wrong));
     FERRY_TRY(status, fail, check_transfers(context, &moved_the_least));
@@ -142,6 +149,8 @@ main(void)
 fail:
     if (status != FERRY_OK)
         fprintf(stderr, "vector_add: %s (%s)\n", ferry_last_error(), ferry_status_name(status));
+    ferry_event_destroy(&end);
+    ferry_event_destroy(&begin);
     ferry_float_destroy(&c);
     ferry_float_destroy(&b);
     ferry_float_destroy(&a);

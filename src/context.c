@@ -7,6 +7,7 @@
 #include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/event_time.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
 #include "src/context_tuning.h"
@@ -35,6 +36,7 @@ ferryi_context_release(ferry_context *context)
     ferryi_mutex_destroy(&context->store_mutex);
     ferryi_mutex_destroy(&context->park_mutex);
     ferryi_mutex_destroy(&context->worker_mutex);
+    ferryi_mutex_destroy(&context->event_times_mutex);
     ferryi_cond_destroy(&context->park_cond);
     free(context->allocation_log);
     for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
@@ -226,6 +228,7 @@ context_new(const ferry_context_options *options)
     ferryi_mutex_init(&context->store_mutex);
     ferryi_mutex_init(&context->park_mutex);
     ferryi_mutex_init(&context->worker_mutex);
+    ferryi_mutex_init(&context->event_times_mutex);
     ferryi_cond_init(&context->park_cond);
     for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
         ferryi_system_mutex_init(&context->long_locks[i]);
@@ -304,6 +307,7 @@ ferryi_context_end(ferry_context *context)
     ferryi_kernels_close(context);
     report_and_kill_stores(context);
     ferryi_streams_close(context);
+    ferryi_event_times_close(context);
     ferryi_context_close_pools(context);
     ferryi_engine_destroy(&context->engine);
     for (int place = 1; place <= context->place_count; place++)

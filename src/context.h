@@ -31,6 +31,7 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
+FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* below all but the device */
 
 struct ferry_context {
     atomic_int references; /* of the shell: one for all owners together, and one for each store */
@@ -73,6 +74,9 @@ struct ferry_context {
     FERRYI_GUARDED_BY(ferryi_streams_mutex) ferry_stream *streams; /* all, the defaults among them */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
 
+    struct ferryi_event_times_mutex event_times_mutex;
+    FERRYI_GUARDED_BY(ferryi_event_times_mutex) struct ferry_event *event_times; /* the timed ones: see buffer/event_time.h */
+
     struct ferryi_stores_mutex store_mutex; /* creation and destruction of buffers only */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, youngest first */
@@ -112,6 +116,9 @@ void ferryi_context_end(ferry_context *context);
  */
 void ferryi_context_list(ferry_context *context);
 void ferryi_context_unlist(ferry_context *context);
+
+/* Sets the counters of all buffers to zero (buffer/info.c). */
+void ferryi_stores_reset_traffic(ferry_context *context);
 
 /* Fails with INVALID_STATE when the context was destroyed, or this process is not the one that made it. */
 ferry_status ferryi_context_check_alive(const ferry_context *context, const char *what);

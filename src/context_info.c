@@ -161,5 +161,6 @@ ferry_context_reset_stats(ferry_context *context)
     for (int place = 1; place <= context->place_count; place++)
         atomic_store_explicit(&context->devices[place]->calls, 0, memory_order_relaxed);
     reset_pool_stats(context);
+    ferryi_stores_reset_traffic(context);
     return FERRY_OK;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ferry/context.h>
 #include <ferry/copy.h>
 #include <ferry/element.h>
 #include <ferry/kernel.h>
@@ -102,7 +103,15 @@ typedef struct ferry_wrap_options {
     uint64_t reserved[3];
 } ferry_wrap_options;
 
-/** Properties of a buffer. Strings live as long as the handle. */
+/**
+ * Properties of a buffer. Strings live as long as the handle.
+ *
+ * The counters begin at zero with the buffer, and ferry_context_reset_stats() resets them. They
+ * belong to the base: a view reports those of its base. They count the transfers that
+ * ferry_context_get_transfer_stats() counts as uploads, as downloads and between devices. A transfer
+ * that failed counts the bytes that arrived. A copy between two buffers counts for the one that it
+ * writes. A call that copies several ranges of a buffer in one transfer counts once.
+ */
 typedef struct ferry_buffer_info {
     const char *name;             /**< "" when it has none */
     const ferry_element *element;
@@ -126,7 +135,14 @@ typedef struct ferry_buffer_info {
     const char *lease_labels;     /**< labels of the live leases, separated by "; ". Set by
                                        ferry_context_for_each_buffer(), elsewhere "" */
     uint32_t leases;              /**< live leases of the whole base, open and closed */
-    uint64_t reserved[2];
+    ferry_transfer_count to_device; /**< transfers of the base from the host to a device, see below */
+    ferry_transfer_count to_host;   /**< from a device to the host */
+    ferry_transfer_count between_devices;
+    uint64_t evictions;           /**< replicas of the base that were released because other
+                                       buffers or blocks needed the memory */
+    uint64_t last_transfer_ns;    /**< when the last of these transfers was counted, in nanoseconds
+                                       of CLOCK_MONOTONIC; 0: there was none */
+    uint64_t reserved[4];
 } ferry_buffer_info;
 
 /**

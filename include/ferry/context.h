@@ -283,7 +283,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_co
  * The call sets every member of ferry_transfer_stats to zero. In all pools of the context, also
  * those of ferry_pool_create(), it resets the cumulative counters, in total and of each size class.
  * These are allocations, frees, hits, misses and evictions. peak_reserved_bytes becomes
- * reserved_bytes. Figures of memory that is held now stay. Pools behave as before.
+ * reserved_bytes. Figures of memory that is held now stay. Pools behave as before. The counters of
+ * each buffer in ferry_buffer_info become zero as well.
  *
  * The call does not block. A call that runs at the same time may count before the reset, after it,
  * or in part. The reset is exact when no other call is running.

@@ -82,14 +82,22 @@ FERRY_API void *ferry_stream_native(ferry_stream *stream);
 /** Returns the stream's place, 1..N; -1 for NULL. Threads: any. */
 FERRY_API int ferry_stream_place(const ferry_stream *stream);
 
+/** Flags of ferry_stream_record(). */
+enum {
+    FERRY_EVENT_TIMED = 1 << 0 /**< the event keeps the time at which the stream reaches it, for
+                                    ferry_event_elapsed() */
+};
+
 /**
  * Records an event after the work that the stream holds now. Does not block.
  *
- * The caller owns `*out` and passes it to ferry_event_destroy().
+ * The caller owns `*out` and passes it to ferry_event_destroy(). A timed event costs one driver
+ * event more than another one, so record without FERRY_EVENT_TIMED where only order matters.
  *
- * @param flags 0: no flag is defined yet
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OUT_OF_MEMORY,
- *         FERRY_ERROR_UNSUPPORTED (the stream is being captured), FERRY_ERROR_DEVICE.
+ * @param flags 0 or FERRY_EVENT_TIMED
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (also for an unknown flag),
+ *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED (the stream is being captured),
+ *         FERRY_ERROR_DEVICE.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out);
@@ -142,6 +150,28 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_cancel(ferry_event *event);
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total);
+
+/**
+ * Sets `*out_seconds` to the time that passed on the device between two timed events of one place.
+ *
+ * Blocks until both events have been reached. The events may belong to different streams. The
+ * result is negative when `end` was reached before `begin`.
+ *
+ * On CUDA the device measures the time, to about half a microsecond (cuEventElapsedTime() in the
+ * CUDA driver API manual). On an emulated device a stream's thread reads the host's monotonic clock
+ * when it reaches the event. On the host device ferry_stream_record() reads it, because work there
+ * is done when its call returns.
+ *
+ * The event of an asynchronous copy keeps no time. To time a copy, record `begin` on a stream, start
+ * the copy, let the stream wait for the copy's event, and record `end`.
+ *
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, an event that is not timed, events of
+ *         different places), FERRY_ERROR_WRONG_CONTEXT (events of different contexts),
+ *         FERRY_ERROR_INVALID_STATE (a callback that may not wait, a destroyed context),
+ *         FERRY_ERROR_DEVICE, FERRY_ERROR_DEVICE_LOST. `*out_seconds` changes only on FERRY_OK.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_event_elapsed(ferry_event *begin, ferry_event *end, double *out_seconds);
 
 /**
  * Releases the event and sets `*event` to NULL. The asynchronous call behind it continues.

@@ -114,6 +114,12 @@ ferryi_max_size(size_t a, size_t b)
 /* -- time and the machine (system.c) --------------------------------------------------------------- */
 
 uint64_t ferryi_now_ns(void);             /* monotonic */
+/* Between two results of ferryi_now_ns(); negative where the second is earlier. */
+static inline double
+ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return (double)(int64_t)(end_ns - begin_ns) / 1e9;
+}
 void ferryi_sleep_ns(uint64_t ns);
 void ferryi_yield(void);
 size_t ferryi_physical_memory(void);      /* bytes; at least 1 GiB when it cannot be told */

@@ -70,7 +70,7 @@ note_loss_of_move(ferryi_store *store, int place, int source, ferry_status statu
 static struct ferryi_transfer_job
 job_of(const struct ferryi_access *access)
 {
-    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason};
+    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason, .traffic = &access->store->traffic};
 }
 
 /* Zeros where nothing was ever written. */

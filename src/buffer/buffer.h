@@ -109,8 +109,16 @@ struct ferry_event {
     ferry_status status;
     char *text;            /* why it failed */
     ferryi_stamp stamp;
+    struct ferryi_event_time {
+        ferryi_device *device; /* NULL: the event is not timed */
+        int place;
+        void *native;          /* the device's timed event; NULL once the context has ended */
+        ferry_event *next, **link; /* the context's list */
+    } time; /* of a recorded point: see event_time.h */
 };
 
+/* Fails for NULL, and for an event that was destroyed or that outlived its context. */
+ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
 /* The job ended with `status` and this thread's sentence; `stamp` is its last work on a device. */

@@ -94,7 +94,7 @@ ferry_status
 ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source, size_t count)
 {
     ferryi_engine *engine = work->store->context->engine;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert"};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert", .traffic = &work->store->traffic};
     uint64_t first = UINT64_MAX;
     struct scratch scratch;
     ferry_status status = take_scratch(work, sizeof(first), &scratch);
@@ -115,7 +115,7 @@ ferryi_device_convert_check(const struct ferryi_device_conversion *work, const v
 static struct ferryi_transfer_job
 part_of(const struct ferryi_transfer_job *job)
 {
-    return (struct ferryi_transfer_job){.buffer = job->buffer, .reason = job->reason, .foreign_source = job->foreign_source,
+    return (struct ferryi_transfer_job){.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic, .foreign_source = job->foreign_source,
                                         .foreign_target = job->foreign_target};
 }
 

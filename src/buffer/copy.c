@@ -32,10 +32,11 @@ job_of(const struct ferryi_copy_call *call, const char *reason)
         struct ferryi_transfer_job job = call->whole->job;
         job.buffer = ferryi_store_name(call->main.store);
         job.reason = reason;
+        job.traffic = &call->main.store->traffic;
         return job;
     }
     return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
-                                        .cancelled = call->cancelled, .arrived = call->arrived,
+                                        .traffic = &call->main.store->traffic, .cancelled = call->cancelled, .arrived = call->arrived,
                                         .total = call->main.end - call->main.begin};
 }
 

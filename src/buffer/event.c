@@ -6,6 +6,7 @@
 #include "src/base/callback.h"
 #include "src/base/guarded.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/event_time.h"
 #include "src/device/stream.h"
 
 ferry_status
@@ -57,6 +58,7 @@ ferryi_event_release(ferry_event *event)
     if (!event || event->context->inherited || atomic_fetch_sub(&event->references, 1) != 1)
         return;
     tell_unheard(event);
+    ferryi_event_time_end(event);
     if (event->context->debug)
         ferryi_bury(event, event_free);
     else
@@ -97,8 +99,8 @@ wait_job(ferry_event *event, const char *what)
     return done ? event_status(event) : ferryi_callback_refuse_wait(what);
 }
 
-static ferry_status
-check_event(const ferry_event *event, const char *what)
+ferry_status
+ferryi_event_check(const ferry_event *event, const char *what)
 {
     if (!event)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the event is NULL", what);
@@ -112,8 +114,8 @@ ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: out is NULL");
-    if (flags)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: flags are %" PRIu32 ", and none are defined", flags);
+    if (flags & ~(uint32_t)FERRY_EVENT_TIMED)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: flags are %" PRIu32 ", and only FERRY_EVENT_TIMED is defined", flags);
     ferry_event *event;
     ferry_status status = ferryi_stream_check(stream, "record an event");
     if (status != FERRY_OK)
@@ -124,7 +126,10 @@ ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
         status = ferryi_event_new(stream->context, false, &event);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_lane_note(lane, ferryi_thread_id(), &event->stamp);
+    if (flags & FERRY_EVENT_TIMED)
+        status = ferryi_event_time_record(event, lane);
+    if (status == FERRY_OK)
+        status = ferryi_lane_note(lane, ferryi_thread_id(), &event->stamp);
     if (status == FERRY_OK)
         status = ferryi_lane_flush(lane);
     if (status != FERRY_OK) {
@@ -140,7 +145,7 @@ ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
 {
     ferry_status status = ferryi_stream_check(stream, "wait for an event");
     if (status == FERRY_OK)
-        status = check_event(event, "wait for an event");
+        status = ferryi_event_check(event, "wait for an event");
     if (status != FERRY_OK)
         return status;
     if (event->context != stream->context)
@@ -152,7 +157,7 @@ ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
 ferry_status
 ferry_event_synchronize(ferry_event *event)
 {
-    ferry_status status = check_event(event, "synchronize an event");
+    ferry_status status = ferryi_event_check(event, "synchronize an event");
     if (status == FERRY_OK)
         status = ferryi_callback_check("synchronize an event");
     if (status == FERRY_OK)
@@ -165,7 +170,7 @@ ferry_event_query(ferry_event *event, bool *out_done)
 {
     if (!out_done)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "query an event: out_done is NULL");
-    ferry_status status = check_event(event, "query an event");
+    ferry_status status = ferryi_event_check(event, "query an event");
     if (status == FERRY_OK)
         status = ferryi_callback_check("query an event");
     if (status != FERRY_OK)
@@ -193,7 +198,7 @@ ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
 {
     if (!out_done || !out_total)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "progress of an event: out_done or out_total is NULL");
-    ferry_status status = check_event(event, "progress of an event");
+    ferry_status status = ferryi_event_check(event, "progress of an event");
     if (status != FERRY_OK)
         return status;
     *out_done = atomic_load_explicit(&event->arrived, memory_order_relaxed);

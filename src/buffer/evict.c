@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "src/base/profile.h"
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
@@ -189,6 +190,7 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
         hunt->patient = hunt->patient || is_busy_for_a_moment(store);
     } else if (!ferryi_bodies_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
+        ferryi_traffic_count_eviction(&store->traffic);
     } else if (hunt->dirty_too && may_write_back(store, place)) {
         claim(store, place, out);
     }
@@ -215,16 +217,21 @@ write_back_and_drop(struct prey *prey)
     bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
     ferryi_store_unlock(store);
 
+    bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
     (void)write_back(store, prey->place);
+    if (profiled)
+        ferryi_profile_end();
 
     struct ferryi_place_copy unused = {0};
     ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
     /* A pin needs no claim: one may have come meanwhile. */
-    if (is_ours_to_give(store, device) && !is_only_there(store, device))
+    if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         prey->gone = forget(store, prey->place, device);
-    else if (!had_host && is_ours_to_give(store, host) && !is_only_there(store, host))
+        ferryi_traffic_count_eviction(&store->traffic);
+    } else if (!had_host && is_ours_to_give(store, host) && !is_only_there(store, host)) {
         unused = forget(store, FERRY_PLACE_HOST, host);
+    }
     unclaim(prey);
 
     ferryi_store_give_back(context, &unused);
@@ -289,6 +296,7 @@ size_t
 ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 {
     struct hunt hunt = {.consider = consider, .context = user, .pool = pool, .needed = needed, .dirty_too = dirty_too};
+    bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
     for (int tries = 0; tries < PATIENCE; tries++) {
         go_round(&hunt, true);
         if (hunt.freed == 0)
@@ -298,6 +306,8 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
         hunt.patient = false;
         ferryi_sleep_ns(MOMENT_NS);
     }
+    if (profiled)
+        ferryi_profile_end();
     return hunt.freed;
 }
 
@@ -349,7 +359,7 @@ copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy 
     if (status != FERRY_OK || held.begin == held.end)
         return status;
     struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact"};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact", .traffic = &store->traffic};
     status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
     ferryi_store_note_read(store, prey->place, lane);
     fresh->written = ferryi_lane_stamp(lane);

@@ -152,7 +152,17 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     out->read_only = store->read_only;
     out->page_locked = host->pointer && host->pinned;
     add_copies(store, out);
+    ferryi_traffic_read(&store->traffic, out);
     *out_host = host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
+}
+
+void
+ferryi_stores_reset_traffic(ferry_context *context)
+{
+    ferryi_mutex_lock(&context->store_mutex);
+    for (ferryi_store *store = context->stores; store; store = store->next)
+        ferryi_traffic_reset(&store->traffic);
+    ferryi_mutex_unlock(&context->store_mutex);
 }
 
 ferry_status

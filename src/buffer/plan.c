@@ -25,6 +25,7 @@ ferryi_plan_free(ferryi_plan **plan)
     free(p->copies);
     free(p->level_ends);
     free(p->crossed);
+    free(p->carried);
     ferryi_claim_list_free(&p->claims);
     free(p->pieces);
     free(p);
@@ -144,7 +145,8 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
     ferry_status status = ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
     plan->crossed = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
-    if (status == FERRY_OK && !plan->crossed)
+    plan->carried = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
+    if (status == FERRY_OK && (!plan->crossed || !plan->carried))
         status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
         for (size_t i = 0; i < plan->claims.count; i++)

@@ -19,6 +19,7 @@ struct ferryi_plan {
     size_t middle_count;
     struct ferryi_claim_list claims;
     size_t *crossed;                 /* by claim: bytes of the host copy that went to a device or came from one */
+    size_t *carried;                 /* by claim, while a group is counted: its bytes of the store */
     ferry_copy_options transfer; /* of the job */
     struct ferryi_transfer_job job;  /* of all that reaches a target */
     uint64_t lanes;                  /* that work was queued on */

@@ -293,6 +293,46 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
     }
 }
 
+/* The counters of each buffer learn of the first `done` bytes of a group, which is one transfer of each. A copy between two buffers counts for its target. */
+static void
+count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
+{
+    const void *last = NULL;
+    size_t claim = 0;
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        const struct ferryi_piece *piece = &group->pieces[i];
+        const void *owner = piece->target_owner ? piece->target_owner : piece->source_owner;
+        size_t bytes = ferryi_min_size(piece->bytes, done);
+        if (owner && owner != last)
+            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
+        if (owner)
+            plan->carried[claim] += bytes;
+        done -= bytes;
+    }
+    for (size_t i = 0; i < plan->claims.count; i++) {
+        if (plan->carried[i] > 0)
+            ferryi_traffic_count(&plan->claims.items[i].store->traffic, direction, plan->carried[i]);
+        plan->carried[i] = 0;
+    }
+}
+
+static bool
+is_host(const ferryi_plan *plan, int place)
+{
+    return place == 0 || (plan->context->coherent >> place & 1);
+}
+
+/* A group that crosses between places, of what it has brought. */
+static void
+count_group(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    bool to_host = is_host(plan, first->target_place), from_host = is_host(plan, first->source_place);
+    if (first->zeros || done == 0 || first->target_place == first->source_place || (to_host && from_host))
+        return;
+    count_traffic(plan, group, to_host ? FERRY_DIRECTION_DOWNLOAD : from_host ? FERRY_DIRECTION_UPLOAD : FERRY_DIRECTION_PEER, done);
+}
+
 static ferry_status
 run_group(ferryi_plan *plan, struct group *group)
 {
@@ -301,6 +341,7 @@ run_group(ferryi_plan *plan, struct group *group)
     const void *named = first->target_owner ? first->target_owner : first->source_owner;
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason}, *job = first->between ? &quiet : &plan->job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
+    job->traffic = NULL; /* count_group() knows which buffers the bytes are of */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
@@ -317,6 +358,7 @@ run_group(ferryi_plan *plan, struct group *group)
     }
     commit(group, job->done - before);
     count_crossed(plan, group, job->done - before);
+    count_group(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
         group->lost = ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
         (void)each_store(group, lose_store);

@@ -29,6 +29,7 @@
 #include "src/base/interleave.h"
 #include "src/base/site.h"
 #include "src/context.h"
+#include "src/transfer/traffic.h"
 #include "src/valid_map.h"
 
 /* Bits of the word. Only who holds the spin bit changes the others. */
@@ -172,6 +173,7 @@ typedef struct ferryi_store {
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
+    struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;

@@ -168,6 +168,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                        \
     X(CU_MEM_ATTACH_GLOBAL, 1)                                               \
     X(CU_STREAM_NON_BLOCKING, 1)                                             \
+    X(CU_EVENT_DEFAULT, 0)                                                   \
     X(CU_EVENT_DISABLE_TIMING, 2)                                            \
     X(CU_MEMORYTYPE_HOST, 1)                                                 \
     X(CU_MEMORYTYPE_DEVICE, 2)                                               \
@@ -260,6 +261,7 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_REQUIRED, cuEventRecord, (ferryi_cu_event event, ferryi_cu_stream stream))                            \
     X(FERRYI_CUDA_REQUIRED, cuEventQuery, (ferryi_cu_event event))                                                      \
     X(FERRYI_CUDA_REQUIRED, cuEventSynchronize, (ferryi_cu_event event))                                                \
+    X(FERRYI_CUDA_REQUIRED, cuEventElapsedTime, (float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_event end))  \
     X(FERRYI_CUDA_REQUIRED, cuMemcpyHtoDAsync_v2,                                                                       \
       (ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream))                            \
     X(FERRYI_CUDA_REQUIRED, cuMemcpyDtoHAsync_v2,                                                                       \

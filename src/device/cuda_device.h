@@ -109,10 +109,12 @@ ferry_status ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream
 ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
 ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user), void *user);
 ferry_status ferryi_cuda_event_create(ferryi_device *device, void **out);
+ferry_status ferryi_cuda_event_create_timed(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_event_destroy(ferryi_device *device, void *event);
 ferry_status ferryi_cuda_event_record(ferryi_device *device, void *event, void *stream);
 ferry_status ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done);
 ferry_status ferryi_cuda_event_synchronize(ferryi_device *device, void *event);
+ferry_status ferryi_cuda_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds);
 
 ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
                                      void *stream);

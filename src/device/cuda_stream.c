@@ -84,17 +84,29 @@ ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *use
     return FERRYI_CUDA_TELL(st, "queue a host function on cuda:%d", cuda->ordinal);
 }
 
-ferry_status
-ferryi_cuda_event_create(ferryi_device *device, void **out)
+static ferry_status
+create_event(ferryi_device *device, unsigned int flags, void **out)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_event event = NULL;
     ferry_status st;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventCreate, &event, FERRYI_CU_EVENT_DISABLE_TIMING);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventCreate, &event, flags);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "create an event on cuda:%d", cuda->ordinal);
     *out = event;
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_event_create(ferryi_device *device, void **out)
+{
+    return create_event(device, FERRYI_CU_EVENT_DISABLE_TIMING, out);
+}
+
+ferry_status
+ferryi_cuda_event_create_timed(ferryi_device *device, void **out)
+{
+    return create_event(device, FERRYI_CU_EVENT_DEFAULT, out);
 }
 
 ferry_status
@@ -141,4 +153,17 @@ ferryi_cuda_event_synchronize(ferryi_device *device, void *event)
     ferry_status st;
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventSynchronize, event);
     return FERRYI_CUDA_TELL(st, "wait for an event of cuda:%d", cuda->ordinal);
+}
+
+ferry_status
+ferryi_cuda_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    float milliseconds = 0;
+    ferry_status st;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventElapsedTime, &milliseconds, begin, end);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "measure the time between two events of cuda:%d", cuda->ordinal);
+    *out_seconds = milliseconds / 1e3;
+    return FERRY_OK;
 }

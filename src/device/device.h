@@ -125,6 +125,8 @@ struct ferryi_device_ops {
     /* -- events -- */
 
     ferry_status (*event_create)(ferryi_device *device, void **out);
+    /* As event_create. A record of such an event also keeps the time at which the stream reaches it. */
+    ferry_status (*event_create_timed)(ferryi_device *device, void **out);
     /* An event with waiters may be destroyed; they are not disturbed. */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
     /* The event now stands for all work on the stream so far; a second record replaces the first. */
@@ -132,6 +134,9 @@ struct ferryi_device_ops {
     /* `*out_done` without blocking; an event never recorded is done. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);
     ferry_status (*event_synchronize)(ferryi_device *device, void *event);
+    /* Seconds from the time at which a stream reached `begin` to the time at which one reached `end`; negative where `end` was reached first. Both are
+     * events of this device. FERRY_ERROR_DEVICE where one was not created by event_create_timed, was never recorded, or is not done. Does not block. */
+    ferry_status (*event_elapsed)(ferryi_device *device, void *begin, void *end, double *out_seconds);
 
     /* -- copies, asynchronous on `stream` -- */
 

@@ -130,10 +130,12 @@ make_ops(void)
     ops.stream_wait = ferryi_emulated_stream_wait;
     ops.host_call = ferryi_emulated_host_call;
     ops.event_create = ferryi_emulated_event_create;
+    ops.event_create_timed = ferryi_emulated_event_create_timed;
     ops.event_destroy = ferryi_emulated_event_destroy;
     ops.event_record = ferryi_emulated_event_record;
     ops.event_query = ferryi_emulated_event_query;
     ops.event_synchronize = ferryi_emulated_event_synchronize;
+    ops.event_elapsed = ferryi_emulated_event_elapsed;
     ops.copy_upload = ferryi_emulated_copy_upload;
     ops.copy_download = ferryi_emulated_copy_download;
     ops.copy_device = ferryi_emulated_copy_device;

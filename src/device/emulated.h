@@ -13,7 +13,7 @@
  *
  * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... in the order of their submission and performed in it;
  * an event is (queue, number) and has happened when the queue has performed that many. So recording makes no
- * command, and a wait for what has happened neither. A destroyed stream's handle is used again at once, as drivers
+ * command, and a wait for what has happened neither. Only the record of a timed event is a command: the queue writes down when it gets there. A destroyed stream's handle is used again at once, as drivers
  * do, while its queue finishes what it has.
  *
  * Locks: device > event > queue, one queue's at a time; the link's and the ranges' are leaves. None is held while work is performed.
@@ -99,6 +99,12 @@ struct ferryi_emulated_scheduler {
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
     /* An event was queried and has not happened, for the `times`-th time since it was recorded. */
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
+};
+
+/* When a queue reached one record of a timed event. The event and the command that the record queued hold it. */
+struct ferryi_emulated_mark {
+    _Atomic unsigned holders;
+    _Atomic uint64_t reached_ns; /* 0: not reached yet */
 };
 
 /* The head of every command; the rest is emulated_command.c's own. */
@@ -191,10 +197,12 @@ ferry_status ferryi_emulated_stream_synchronize(ferryi_device *device, void *str
 ferry_status ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
 ferry_status ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event);
 ferry_status ferryi_emulated_event_create(ferryi_device *device, void **out);
+ferry_status ferryi_emulated_event_create_timed(ferryi_device *device, void **out);
 ferry_status ferryi_emulated_event_destroy(ferryi_device *device, void *event);
 ferry_status ferryi_emulated_event_record(ferryi_device *device, void *event, void *stream);
 ferry_status ferryi_emulated_event_query(ferryi_device *device, void *event, bool *out_done);
 ferry_status ferryi_emulated_event_synchronize(ferryi_device *device, void *event);
+ferry_status ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds);
 /* Finish all queues and give streams back, at the device's end. */
 void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 
@@ -203,6 +211,9 @@ void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 /* A new command that makes its stream wait for `number` of another queue; takes over the caller's hold of that queue. NULL: no memory. */
 struct ferryi_emulated_command *ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *queue,
                                                              uint64_t number);
+/* A new command that writes the time into the mark when its queue reaches it, and takes over one hold of the mark. NULL: no memory. */
+struct ferryi_emulated_command *ferryi_emulated_command_mark(ferryi_emulated *emulated, struct ferryi_emulated_mark *mark);
+void ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark);
 void ferryi_emulated_command_perform(struct ferryi_emulated_command *command, ferryi_emulated_queue *queue);
 /* Let go of all that it holds; it is freed with free(). */
 void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);

@@ -12,7 +12,7 @@
  * and holds the memory that it touches.
  */
 
-enum kind { COPY, FILL, WAIT, CALL };
+enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
 /* One copy of rows, with the ranges it lies in. A range that the piece before lies in too is held once for both. */
@@ -36,6 +36,7 @@ struct command {
             void (*run)(void *user);
             void *user;
         } call;
+        struct ferryi_emulated_mark *mark; /* held */
     };
     size_t piece_count; /* a fill has one, of which only the target is used */
     struct piece pieces[];
@@ -73,6 +74,15 @@ ferryi_emulated_command_let_go(struct ferryi_emulated_command *head)
         source = piece->source;
     }
     ferryi_emulated_queue_release(head->awaits);
+    if (command->kind == MARK)
+        ferryi_emulated_mark_release(command->mark);
+}
+
+void
+ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark)
+{
+    if (mark && atomic_fetch_sub(&mark->holders, 1) == 1)
+        free(mark);
 }
 
 void
@@ -202,6 +212,10 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
     case CALL:
         command->call.run(command->call.user);
         break;
+    case MARK:
+        /* The link is not asked: whoever measures it must not change it. */
+        atomic_store(&command->mark->reached_ns, ferryi_now_ns());
+        return;
     }
     queue->ready_ns = ferryi_now_ns();
 }
@@ -216,6 +230,16 @@ ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *q
         return NULL;
     command->head.awaits = queue;
     command->head.number = number;
+    return &command->head;
+}
+
+struct ferryi_emulated_command *
+ferryi_emulated_command_mark(ferryi_emulated *emulated, struct ferryi_emulated_mark *mark)
+{
+    struct command *command = create_command(emulated, "event_record", MARK, 0);
+    if (!command)
+        return NULL;
+    command->mark = mark;
     return &command->head;
 }
 

@@ -13,7 +13,9 @@ struct event {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
         unsigned asked; /* queries since the record that found it not to have happened */
+        struct ferryi_emulated_mark *mark; /* of the last record of a timed event, held; else NULL */
     };
+    bool timed; /* constant */
 };
 
 /* A moment of a queue, held. */
@@ -398,16 +400,29 @@ ferryi_emulated_streams_clear(ferryi_emulated *emulated)
 
 /* -- events -- */
 
-ferry_status
-ferryi_emulated_event_create(ferryi_device *device, void **out)
+static ferry_status
+create_event(ferryi_device *device, const char *call, bool timed, void **out)
 {
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "event_create on %s:%d: no memory for %zu bytes", device->kind,
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory for %zu bytes", call, device->kind,
                            device->properties.native, sizeof(*event));
+    event->timed = timed;
     ferryi_mutex_init(&event->mutex);
     *out = event;
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_event_create(ferryi_device *device, void **out)
+{
+    return create_event(device, "event_create", false, out);
+}
+
+ferry_status
+ferryi_emulated_event_create_timed(ferryi_device *device, void **out)
+{
+    return create_event(device, "event_create_timed", true, out);
 }
 
 ferry_status
@@ -417,9 +432,32 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
     struct event *event = handle;
     ferryi_mutex_is_needless(&event->mutex);
     ferryi_emulated_queue_release(event->queue);
+    ferryi_emulated_mark_release(event->mark);
     ferryi_mutex_destroy(&event->mutex);
     free(event);
     return FERRY_OK;
+}
+
+/* Queues a command that writes down when the stream reaches it. The caller holds `*out`, too. */
+static ferry_status
+submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **out)
+{
+    struct ferryi_emulated_mark *mark = calloc(1, sizeof(*mark));
+    struct ferryi_emulated_command *command = NULL;
+    if (mark) {
+        atomic_init(&mark->holders, 2);
+        command = ferryi_emulated_command_mark(ferryi_emulated_of(device), mark);
+    }
+    if (!command) {
+        free(mark);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "event_record on %s:%d: no memory to queue it", device->kind, device->properties.native);
+    }
+    ferry_status status = ferryi_emulated_submit(device, "event_record", stream, command);
+    if (status != FERRY_OK)
+        ferryi_emulated_mark_release(mark);
+    else
+        *out = mark;
+    return status;
 }
 
 ferry_status
@@ -427,16 +465,26 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
 {
     struct event *event = handle;
     ferryi_emulated_queue *queue;
+    struct ferryi_emulated_mark *mark = NULL;
     ferry_status status = find_queue(device, "event_record", stream, &queue);
     if (status != FERRY_OK)
         return status;
+    if (event->timed)
+        status = submit_mark(device, stream, &mark);
+    if (status != FERRY_OK) {
+        ferryi_emulated_queue_release(queue);
+        return status;
+    }
     ferryi_mutex_lock(&event->mutex);
+    struct ferryi_emulated_mark *former = event->mark;
+    event->mark = mark;
     ferryi_emulated_queue *before = event->queue;
     event->queue = queue;
     event->number = queue_submitted(queue);
     event->asked = 0;
     ferryi_mutex_unlock(&event->mutex);
     ferryi_emulated_queue_release(before);
+    ferryi_emulated_mark_release(former);
     return FERRY_OK;
 }
 
@@ -477,6 +525,27 @@ ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
     ferry_status status = moment.queue ? wait_for(moment.queue, moment.number) : FERRY_OK;
     ferryi_emulated_queue_release(moment.queue);
     return status;
+}
+
+/* 0: the event is not timed, was never recorded, or is not done. */
+static uint64_t
+event_reached_ns(struct event *event)
+{
+    ferryi_mutex_lock(&event->mutex);
+    uint64_t reached_ns = event->mark ? atomic_load(&event->mark->reached_ns) : 0;
+    ferryi_mutex_unlock(&event->mutex);
+    return reached_ns;
+}
+
+ferry_status
+ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds)
+{
+    uint64_t first = event_reached_ns(begin), last = event_reached_ns(end);
+    if (!first || !last)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "event_elapsed on %s:%d: an event is not timed, was never recorded, or is not done", device->kind,
+                           device->properties.native);
+    *out_seconds = ferryi_seconds_between(first, last);
+    return FERRY_OK;
 }
 
 ferry_status

@@ -153,11 +153,35 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
     return FERRY_OK;
 }
 
+/* An event keeps nothing but whether it is timed, and when it was last recorded. */
+struct event {
+    bool timed;
+    _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */
+};
+
+static ferry_status
+create_event(const char *call, bool timed, void **out)
+{
+    struct event *event = calloc(1, sizeof(*event));
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on host:0: no memory for %zu bytes", call, sizeof(*event));
+    event->timed = timed;
+    *out = event;
+    return FERRY_OK;
+}
+
 static ferry_status
 host_event_create(ferryi_device *device, void **out)
 {
     (void)device;
-    return create_handle("event_create", out);
+    return create_event("event_create", false, out);
+}
+
+static ferry_status
+host_event_create_timed(ferryi_device *device, void **out)
+{
+    (void)device;
+    return create_event("event_create_timed", true, out);
 }
 
 static ferry_status
@@ -169,9 +193,12 @@ host_event_destroy(ferryi_device *device, void *event)
 }
 
 static ferry_status
-host_event_record(ferryi_device *device, void *event, void *stream)
+host_event_record(ferryi_device *device, void *handle, void *stream)
 {
-    (void)device, (void)event, (void)stream;
+    struct event *event = handle;
+    (void)device, (void)stream;
+    if (event->timed)
+        atomic_store(&event->reached_ns, ferryi_now_ns());
     return FERRY_OK;
 }
 
@@ -187,6 +214,17 @@ static ferry_status
 host_event_synchronize(ferryi_device *device, void *event)
 {
     (void)device, (void)event;
+    return FERRY_OK;
+}
+
+static ferry_status
+host_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds)
+{
+    (void)device;
+    uint64_t first = atomic_load(&((struct event *)begin)->reached_ns), last = atomic_load(&((struct event *)end)->reached_ns);
+    if (!first || !last)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "event_elapsed on host:0: an event is not timed, or was never recorded");
+    *out_seconds = ferryi_seconds_between(first, last);
     return FERRY_OK;
 }
 
@@ -245,10 +283,12 @@ make_ops(void)
     ops.stream_wait = host_stream_wait;
     ops.host_call = host_host_call;
     ops.event_create = host_event_create;
+    ops.event_create_timed = host_event_create_timed;
     ops.event_destroy = host_event_destroy;
     ops.event_record = host_event_record;
     ops.event_query = host_event_query;
     ops.event_synchronize = host_event_synchronize;
+    ops.event_elapsed = host_event_elapsed;
     ops.copy_upload = host_copy;
     ops.copy_download = host_copy;
     ops.copy_device = host_copy;

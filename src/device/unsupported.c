@@ -35,10 +35,12 @@ UNSUPPORTED(stream_is_capturing, ferryi_device *device, void *stream UNUSED, boo
 UNSUPPORTED(stream_wait, ferryi_device *device, void *stream UNUSED, void *event UNUSED)
 UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED, void *user UNUSED)
 UNSUPPORTED(event_create, ferryi_device *device, void **out UNUSED)
+UNSUPPORTED(event_create_timed, ferryi_device *device, void **out UNUSED)
 UNSUPPORTED(event_destroy, ferryi_device *device, void *event UNUSED)
 UNSUPPORTED(event_record, ferryi_device *device, void *event UNUSED, void *stream UNUSED)
 UNSUPPORTED(event_query, ferryi_device *device, void *event UNUSED, bool *out_done UNUSED)
 UNSUPPORTED(event_synchronize, ferryi_device *device, void *event UNUSED)
+UNSUPPORTED(event_elapsed, ferryi_device *device, void *begin UNUSED, void *end UNUSED, double *out_seconds UNUSED)
 UNSUPPORTED(copy_upload, ferryi_device *device, void *target UNUSED, const void *source UNUSED, size_t bytes UNUSED,
             void *stream UNUSED)
 UNSUPPORTED(copy_download, ferryi_device *device, void *target UNUSED, const void *source UNUSED, size_t bytes UNUSED,
@@ -81,10 +83,12 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),
+    SLOT(event_create_timed),
     SLOT(event_destroy),
     SLOT(event_record),
     SLOT(event_query),
     SLOT(event_synchronize),
+    SLOT(event_elapsed),
     SLOT(copy_upload),
     SLOT(copy_download),
     SLOT(copy_device),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 
@@ -272,13 +273,22 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
     struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[lane->place],
                                       .lane = lane, .grid = without_zeros(grid), .arguments = arguments,
                                       .count = argument_count};
-    if (argument_count > FEW_ARGUMENTS)
-        return launch_many(&plan);
+    if (argument_count > FEW_ARGUMENTS) {
+        bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
+        status = launch_many(&plan);
+        if (profiled)
+            ferryi_profile_end();
+        return status;
+    }
     struct ferryi_access accesses[2 * FEW_ARGUMENTS];
     size_t indices[2 * FEW_ARGUMENTS];
     plan.wanted = accesses;
     plan.merged = accesses + FEW_ARGUMENTS;
     plan.index = indices;
     plan.group = indices + FEW_ARGUMENTS;
-    return launch(&plan);
+    bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
+    status = launch(&plan);
+    if (profiled)
+        ferryi_profile_end();
+    return status;
 }

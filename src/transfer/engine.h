@@ -28,6 +28,7 @@
 #include "src/transfer/pins.h"
 
 typedef struct ferryi_engine ferryi_engine;
+struct ferryi_traffic;
 
 /* One side of a transfer. */
 struct ferryi_memory {
@@ -40,6 +41,7 @@ struct ferryi_memory {
 struct ferryi_transfer_job {
     const char *buffer;                    /* its name or "" */
     const char *reason;
+    struct ferryi_traffic *traffic;        /* what else counts the transfers (traffic.h): the buffer's counters; or NULL */
     const ferry_copy_options *options; /* or NULL */
     const atomic_bool *cancelled;          /* or NULL */
     atomic_size_t *arrived;                /* follows `done`, for another thread; or NULL */

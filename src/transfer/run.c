@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
+#include "src/base/profile.h"
 #include "src/base/site.h"
 
 /* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
@@ -72,6 +73,7 @@ ferryi_run_begin(struct ferryi_run *run)
 {
     if (!run->job)
         run->job = &run->own;
+    run->profiled = ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
     return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
 }
 
@@ -270,9 +272,13 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         explain(run, status);
     if (status != FERRY_OK)
         ferryi_run_settle(run);
+    if (run->profiled)
+        ferryi_profile_end();
     if (run->done == 0)
         return status;
     count(&run->engine->counters[run->direction][run->staged], run->done);
+    if (run->job->traffic)
+        ferryi_traffic_count(run->job->traffic, run->direction, run->done);
     tell(run);
     return status;
 }

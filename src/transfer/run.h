@@ -11,6 +11,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/pace.h"
 #include "src/transfer/ring.h"
+#include "src/transfer/traffic.h"
 #include "src/transfer/tuning.h"
 
 /* What the engine keeps of one device. */
@@ -28,10 +29,6 @@ struct ferryi_port {
     struct ferryi_tuning uploads, downloads;
     _Atomic uint32_t reachable; /* places it can copy from; loses those that turn out not to be */
     void *_Atomic scatter;      /* the kernel of batches (scatter.h); NULL: not loaded, or not to be had */
-};
-
-struct ferryi_counter {
-    _Atomic uint64_t copies, bytes;
 };
 
 struct ferryi_engine {
@@ -66,6 +63,7 @@ struct ferryi_run {
     ferryi_lane *lane;              /* NULL: the host itself */
     ferryi_lane *second;            /* the lane that reads, of a staged peer copy */
     bool staged;
+    bool profiled;                  /* a range of a profiler is open for it */
     bool queued;                    /* work was handed to a lane, and not waited for since */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */

@@ -45,7 +45,7 @@ struct world {
     ferry_buffer *made;            /* by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_stream *own_stream, *made_stream;
-    ferry_event *event, *job, *made_event;
+    ferry_event *event, *timed, *job, *made_event;
     ferry_kernel *kernel, *made_kernel;
     copy_list *batch;
     ferry_pool *pool, *own_pool, *spare_pool, *made_pool;
@@ -344,6 +344,7 @@ RETURN(ferry_stream_synchronize, w->stream)
 RETURN(ferry_stream_record, w->stream, 0, &w->made_event)
 RETURN(ferry_stream_wait_event, w->stream, w->job)
 RETURN(ferry_event_synchronize, w->job)
+DO(ferry_event_elapsed, double seconds; return ferry_event_elapsed(w->timed, w->timed, &seconds);)
 DO(ferry_event_query, bool done; return ferry_event_query(w->event, &done);)
 DO(list, return copy_list_submit(w->batch, NULL);)
 DO(list_watched, return copy_list_submit(w->batch, &watched);)
@@ -405,7 +406,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
     E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
     E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
-    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
+    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_event_elapsed), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
     E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_get_stats), E(WORKS, ferry_pool_get_class_stats), E(WORKS, ferry_pool_trim),
     E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_for_each_block),
     E(WORKS, ferry_block_label), E(WORKS, ferry_file_pipeline), E(WORKS, ferry_buffer_reserve),
@@ -495,6 +496,7 @@ open_handles(struct world *w)
     OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
     OK(ferry_stream_record(w->stream, 0, &w->event));
+    OK(ferry_stream_record(w->stream, FERRY_EVENT_TIMED, &w->timed));
     OK(ferry_buffer_copy_to(w->other, INT, 0, more, 10, ASYNC(NULL, &w->job)));
     OK(ferry_event_synchronize(w->job));
     OK(ferry_kernel_create(w->context, &source, &w->kernel));
@@ -525,6 +527,7 @@ end_handles(struct world *w)
     (void)ferry_scope_close(&w->host_scope);
     (void)ferry_scope_close(&w->device_scope);
     ferry_event_destroy(&w->event);
+    ferry_event_destroy(&w->timed);
     ferry_event_destroy(&w->job);
     bool done = !w->made_event || !w->context;
     while (!done)

@@ -235,12 +235,13 @@ check_capture(fixture *f, int mode)
 {
     ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
     ferry_buffer *here = make_counting(f, COUNT, 0), *away = make_counting(f, COUNT, 7), *busy = make_ints(f, COUNT);
-    ferry_event *event, *before;
+    ferry_event *event, *before, *early;
     ferry_scope scope;
     void *memory;
     fill_on(f, here, a, 0, COUNT, 3);
     fill_on(f, busy, b, 0, COUNT, 4);
     OK(ferry_stream_record(b, 0, &before));
+    OK(ferry_stream_record(a, FERRY_EVENT_TIMED, &early));
     OK(ferry_stream_flush(a));
 
     begin(a, mode);
@@ -251,6 +252,10 @@ check_capture(fixture *f, int mode)
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, FERRY_EVENT_TIMED, &event));
+    double seconds = -1;
+    OK(ferry_event_elapsed(early, early, &seconds)); /* recorded before, and reached */
+    assert_true(seconds == 0);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_wait_event(a, before));
     /* Another stream's life goes on, with all that Ferry calls for it. */
     copy_on(f, b, busy, 0, away, 0, COUNT);
@@ -262,6 +267,7 @@ check_capture(fixture *f, int mode)
     expect_all(busy, 3);
     expect_counting(f, away, 1, 0, COUNT, 7);
     ferry_event_destroy(&before);
+    ferry_event_destroy(&early);
     DESTROY_BUFFERS(&here, &away, &busy);
     DESTROY_STREAMS(&a, &b);
 }

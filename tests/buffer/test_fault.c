@@ -594,7 +594,8 @@ static ferry_status
 run_streams(struct world *world)
 {
     ferry_stream *stream;
-    ferry_event *event = NULL;
+    ferry_event *event = NULL, *begin = NULL, *end = NULL;
+    double seconds;
     bool done;
     ferry_status status = ferry_stream_create(world->f.context, 1, &stream);
     if (status != FERRY_OK)
@@ -609,7 +610,15 @@ run_streams(struct world *world)
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     if (status == FERRY_OK)
+        status = ferry_stream_record(stream, FERRY_EVENT_TIMED, &begin);
+    if (status == FERRY_OK)
+        status = ferry_stream_record(stream, FERRY_EVENT_TIMED, &end);
+    if (status == FERRY_OK)
+        status = ferry_event_elapsed(begin, end, &seconds);
+    if (status == FERRY_OK)
         status = ferry_stream_synchronize(stream);
+    ferry_event_destroy(&end);
+    ferry_event_destroy(&begin);
     ferry_event_destroy(&event);
     ferry_stream_destroy(&stream);
     return status;

@@ -488,6 +488,155 @@ test_any_thread_may_call_at_once(void **state)
         assert_true(workers[i].right);
 }
 
+/* -- timed events -- */
+
+static void *
+new_timed_event(ferryi_device *device)
+{
+    void *event = NULL;
+    OK(device, event_create_timed, &event);
+    assert_non_null(event);
+    return event;
+}
+
+static void
+test_the_time_between_events_is_that_of_the_work(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_scene(&scene);
+    void *begin = new_timed_event(scene.device), *end = new_timed_event(scene.device);
+    double seconds = -1, back = -1;
+    OK(scene.device, event_record, begin, scene.first);
+    OK(scene.device, host_call, scene.first, take_a_while, NULL);
+    OK(scene.device, event_record, end, scene.first);
+    OK(scene.device, event_synchronize, end);
+    OK(scene.device, event_elapsed, begin, end, &seconds);
+    /* take_a_while() sleeps for 5 ms; the upper bound only says that the unit is seconds. */
+    assert_true(seconds >= 0.005 * 0.99);
+    assert_true(seconds < 60);
+    OK(scene.device, event_elapsed, end, begin, &back);
+    assert_true(back <= -0.005 * 0.99 && back > -60);
+    OK(scene.device, event_elapsed, end, end, &seconds);
+    assert_true(seconds == 0);
+    OK(scene.device, event_destroy, end);
+    OK(scene.device, event_destroy, begin);
+    clear_scene(&scene);
+}
+
+/* The time is that of the device, not that of the call: the host is late with both. */
+static void
+test_the_time_is_when_the_stream_gets_there(void **state)
+{
+    (void)state;
+    if (suite.immediate)
+        skip();
+    struct scene scene;
+    set_scene(&scene);
+    struct gate gate = {0};
+    void *begin = new_timed_event(scene.device), *end = new_timed_event(scene.device);
+    double seconds = -1;
+    OK(scene.device, host_call, scene.first, pass_gate, &gate);
+    OK(scene.device, event_record, begin, scene.first);
+    OK(scene.device, host_call, scene.first, take_a_while, NULL);
+    OK(scene.device, event_record, end, scene.first);
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, begin, end, &seconds); /* not done */
+    uint64_t opened = ferryi_now_ns();
+    ferryi_sleep_ns(20000000);
+    atomic_store(&gate.open, true);
+    OK(scene.device, event_synchronize, end);
+    double all = ferryi_seconds_between(opened, ferryi_now_ns());
+    OK(scene.device, event_elapsed, begin, end, &seconds);
+    assert_true(seconds >= 0.005 * 0.99 && seconds <= all - 0.019);
+    OK(scene.device, event_destroy, end);
+    OK(scene.device, event_destroy, begin);
+    clear_scene(&scene);
+}
+
+static void
+test_a_second_record_replaces_the_time(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_scene(&scene);
+    void *begin = new_timed_event(scene.device), *end = new_timed_event(scene.device);
+    double first = -1, second = -1;
+    OK(scene.device, event_record, begin, scene.first);
+    OK(scene.device, event_record, end, scene.first);
+    OK(scene.device, event_synchronize, end);
+    OK(scene.device, event_elapsed, begin, end, &first);
+    OK(scene.device, host_call, scene.second, take_a_while, NULL);
+    OK(scene.device, event_record, end, scene.second); /* on another stream */
+    OK(scene.device, event_synchronize, end);
+    OK(scene.device, event_elapsed, begin, end, &second);
+    assert_true(first >= 0 && second >= first + 0.005 * 0.99);
+    OK(scene.device, event_destroy, end);
+    OK(scene.device, event_destroy, begin);
+    clear_scene(&scene);
+}
+
+static void
+test_a_timed_event_orders_as_others_do(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_scene(&scene);
+    void *event = new_timed_event(scene.device);
+    assert_true(query(scene.device, event)); /* never recorded */
+    for (unsigned round = 0; round < 5; round++) {
+        write_pattern(scene.in, MEBIBYTE, round);
+        OK(scene.device, host_call, scene.first, take_a_while, NULL);
+        OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
+        OK(scene.device, event_record, event, scene.first);
+        OK(scene.device, stream_wait, scene.second, event);
+        OK(scene.device, copy_download, scene.out, scene.memory, MEBIBYTE, scene.second);
+        OK(scene.device, stream_synchronize, scene.second);
+        assert_pattern(scene.out, MEBIBYTE, round);
+        assert_true(query(scene.device, event));
+    }
+    OK(scene.device, event_destroy, event);
+    clear_scene(&scene);
+}
+
+static void
+test_destroying_a_timed_event_leaves_its_queue_alone(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_scene(&scene);
+    atomic_bool done = false;
+    void *event = new_timed_event(scene.device);
+    OK(scene.device, host_call, scene.first, take_a_while, NULL);
+    OK(scene.device, event_record, event, scene.first);
+    OK(scene.device, event_record, event, scene.first);
+    OK(scene.device, host_call, scene.first, take_a_while, &done);
+    OK(scene.device, event_destroy, event);
+    OK(scene.device, stream_synchronize, scene.first);
+    assert_true(atomic_load(&done));
+    clear_scene(&scene);
+}
+
+static void
+test_only_recorded_timed_events_have_a_time(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_scene(&scene);
+    void *timed = new_timed_event(scene.device), *never = new_timed_event(scene.device);
+    double seconds = 7;
+    OK(scene.device, event_record, timed, scene.first);
+    OK(scene.device, event_record, scene.event, scene.first);
+    OK(scene.device, stream_synchronize, scene.first);
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, timed, never, &seconds);
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, never, timed, &seconds);
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, timed, scene.event, &seconds);
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, scene.event, timed, &seconds);
+    assert_true(seconds == 7);
+    OK(scene.device, event_destroy, never);
+    OK(scene.device, event_destroy, timed);
+    clear_scene(&scene);
+}
+
 const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(test_synchronize_waits_for_all_streams),
     cmocka_unit_test(test_stream_synchronize_waits_for_the_stream),
@@ -508,5 +657,11 @@ const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(test_streams_wait_for_events_of_other_devices),
     cmocka_unit_test(test_default_and_per_thread_streams_work),
     cmocka_unit_test(test_any_thread_may_call_at_once),
+    cmocka_unit_test(test_the_time_between_events_is_that_of_the_work),
+    cmocka_unit_test(test_the_time_is_when_the_stream_gets_there),
+    cmocka_unit_test(test_a_second_record_replaces_the_time),
+    cmocka_unit_test(test_a_timed_event_orders_as_others_do),
+    cmocka_unit_test(test_destroying_a_timed_event_leaves_its_queue_alone),
+    cmocka_unit_test(test_only_recorded_timed_events_have_a_time),
 };
 const size_t order_test_count = sizeof(order_tests) / sizeof(order_tests[0]);

@@ -167,6 +167,8 @@ ask_others(ferry_context *context, struct things *t)
     REFUSED(ferry_stream_wait_event(t->stream, t->event));
     REFUSED(ferry_event_synchronize(t->event));
     REFUSED(ferry_event_query(t->event, &done));
+    double seconds;
+    REFUSED(ferry_event_elapsed(t->event, t->event, &seconds));
     REFUSED(ferry_kernel_create(context, &source, &kernel));
     REFUSED(ferry_kernel_launch(t->kernel, t->stream, ferry_grid_for(1, 1), &argument, 1));
     REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, NULL));

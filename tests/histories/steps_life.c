@@ -432,9 +432,10 @@ step_event(struct player *p)
 {
     unsigned s = choose_stream(p);
     bool done;
+    double seconds = -1;
     if (!p->event) {
-        say(p, "OK(ferry_stream_record(s[%u][%u], 0, &event));", p->number, s);
-        MUST(p, ferry_stream_record(p->streams[s], 0, &p->event));
+        say(p, "OK(ferry_stream_record(s[%u][%u], FERRY_EVENT_TIMED, &event));", p->number, s);
+        MUST(p, ferry_stream_record(p->streams[s], FERRY_EVENT_TIMED, &p->event));
         return;
     }
     switch (flags_of(p) % 4) {
@@ -448,6 +449,10 @@ step_event(struct player *p)
         MUST(p, ferry_event_query(p->event, &done));
         if (!done)
             went_wrong(p, "an event that was waited for has not happened");
+        say(p, "OK(ferry_event_elapsed(event, event, &(double){0}));");
+        MUST(p, ferry_event_elapsed(p->event, p->event, &seconds));
+        if (seconds != 0)
+            went_wrong(p, "time passed between an event and itself");
         break;
     case 2:
         say(p, "OK(ferry_event_query(event, &(bool){false}));");

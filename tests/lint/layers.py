@@ -27,7 +27,7 @@ BELOW = {
 }
 EVERYTHING = {"src/context.c", "src/context_pool.c"}  # wire all the others
 PURE = {"coherence"}  # standard headers only
-WHERE_THERE_IS_ONE = {"src/pool/nvtx.c"}  # left out of builds without its headers
+WHERE_THERE_IS_ONE = {"src/pool/nvtx.c", "src/base/profile.c"}  # left out of builds without its headers
 KIND_OF_CUDA = {"src/device/cuda.c", "src/device/registry.c", "src/device/device.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

@@ -81,9 +81,16 @@ struct CUstream_st {
     struct CUstream_st *next_free;
 };
 
+/* When a queue reached a record. The event holds it, and the work that fills it in. */
+struct fake_reached {
+    int holders;
+    uint64_t ns;
+};
+
 struct CUevent_st {
     struct CUevent_st *next_free;
-    bool live;
+    bool live, timed;
+    struct fake_reached *reached; /* of a timed event's last record; else NULL */
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;

@@ -2,6 +2,9 @@
 /* fakecuda: streams and events. Their slots are handed out again at once, the last one first. */
 #include "tests/support/fakecuda_internal.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #define SLOTS 4096
 
 static struct CUstream_st streams[SLOTS], *free_streams;
@@ -129,7 +132,8 @@ cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
-    (void)flags;
+    if (flags & ~(unsigned int)FERRYI_CU_EVENT_DISABLE_TIMING)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     struct CUevent_st *event = free_events;
     if (event)
         free_events = event->next_free;
@@ -137,15 +141,55 @@ cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
         event = &events[events_used++];
     else
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    *event = (struct CUevent_st){.live = true, .context = context};
+    *event = (struct CUevent_st){.live = true, .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING, .context = context};
     fake.live.events++;
     *out_event = event;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
+/* -- the times of events: work of a queue writes them down -- */
+
+static void
+drop_reached(struct fake_reached *reached)
+{
+    if (reached && --reached->holders == 0)
+        free(reached);
+}
+
+static fake_result
+write_time(void *payload)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    (*(struct fake_reached **)payload)->ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+static void
+drop_payload(void *payload)
+{
+    drop_reached(*(struct fake_reached **)payload);
+}
+
+static fake_result
+enqueue_time(struct fake_queue *queue, struct CUevent_st *event)
+{
+    struct fake_reached *reached = calloc(1, sizeof(*reached)), **payload = malloc(sizeof(*payload));
+    if (!reached || !payload)
+        abort();
+    *payload = reached;
+    reached->holders = 2;
+    fake_result result = fake_enqueue(queue, write_time, drop_payload, payload, NULL);
+    drop_reached(event->reached);
+    event->reached = reached;
+    return result;
+}
+
 static void
 free_event(struct CUevent_st *event)
 {
+    drop_reached(event->reached);
+    event->reached = NULL;
     fake_hold(&event->point, NULL, 0);
     event->live = false;
     event->next_free = free_events;
@@ -173,7 +217,7 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     fake_result result = fake_queue_of(context, stream, &queue);
     if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
-    result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
+    result = event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
     event->capture = queue->capture;
@@ -219,6 +263,27 @@ cuEventSynchronize(ferryi_cu_event event)
     if (event->point.queue)
         fake_wait(event->point.queue, event->point.number);
     return fake_end(context->error);
+}
+
+ferryi_cu_result
+cuEventElapsedTime(float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_event end)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuEventElapsedTime, FAKE_NEEDS_CONTEXT, &context);
+    ferryi_cu_event both[] = {begin, end};
+    for (int i = 0; i < 2; i++) {
+        fake_result result = check_event(both[i]);
+        if (result == FERRYI_CUDA_SUCCESS && (both[i]->context != context || !both[i]->timed || !both[i]->point.queue))
+            result = FERRYI_CUDA_ERROR_INVALID_HANDLE;
+        if (result == FERRYI_CUDA_SUCCESS && context->error)
+            result = context->error;
+        if (result == FERRYI_CUDA_SUCCESS && both[i]->point.queue->done < both[i]->point.number)
+            result = FERRYI_CUDA_ERROR_NOT_READY;
+        if (result != FERRYI_CUDA_SUCCESS)
+            return fake_end(result);
+    }
+    *out_milliseconds = (float)(int64_t)(end->reached->ns - begin->reached->ns) / 1e6f;
+    return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
 /* -- the end of a context -- */

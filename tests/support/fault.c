@@ -99,10 +99,12 @@ PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stre
 PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
 PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
 GIVE(event_create, (ferryi_device *device, void **out), out)
+GIVE(event_create_timed, (ferryi_device *device, void **out), out)
 TAKE(event_destroy, (ferryi_device *device, void *event), event, event)
 PASS(event_record, (ferryi_device *device, void *event, void *stream), event, stream)
 PASS(event_query, (ferryi_device *device, void *event, bool *out_done), event, out_done)
 PASS(event_synchronize, (ferryi_device *device, void *event), event)
+PASS(event_elapsed, (ferryi_device *device, void *begin, void *end, double *out_seconds), begin, end, out_seconds)
 PASS(copy_upload, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
 PASS(copy_download, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
 PASS(copy_device, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
@@ -210,6 +212,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(copy_download), SLOT(copy_device),    SLOT(copy_peer),          SLOT(copy_2d),
     SLOT(copy_batch),    SLOT(fill),           SLOT(prefetch),           SLOT(advise),
     SLOT(code_load),     SLOT(code_unload),    SLOT(code_function),      SLOT(launch),
+    SLOT(event_create_timed), SLOT(event_elapsed),
 };
 
 /* -- the kind -- */

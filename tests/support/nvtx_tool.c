@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExtMem.h>
@@ -12,6 +13,7 @@
 
 EXPORTED nvtx_tool_count_function nvtx_tool_count;
 EXPORTED nvtx_tool_region_function nvtx_tool_region;
+EXPORTED nvtx_tool_ranges_function nvtx_tool_ranges;
 EXPORTED int InitializeInjectionNvtx2(void *get_export_table);
 EXPORTED int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
@@ -158,11 +160,68 @@ nvtx_tool_region(const void *pointer)
     return bytes;
 }
 
-/* NVTX asks for both: the core, of which nothing is of interest here, and each extension. */
+/* -- ranges: a line for each, indented by its depth -- */
+
+static char ranges_text[1 << 16];
+static size_t ranges_length;
+static _Thread_local int depth;
+static char the_domain;
+
+static nvtxDomainHandle_t
+domain_create(const char *name)
+{
+    if (strcmp(name, "ferry") != 0)
+        refuse("another domain than \"ferry\"", name, strlen(name));
+    return (nvtxDomainHandle_t)(void *)&the_domain;
+}
+
+static int
+range_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
+{
+    if ((void *)domain != &the_domain || attributes->version != NVTX_VERSION || attributes->size != NVTX_EVENT_ATTRIB_STRUCT_SIZE ||
+        attributes->messageType != NVTX_MESSAGE_TYPE_ASCII)
+        refuse("a range is ill described", attributes, attributes->size);
+    pthread_mutex_lock(&mutex);
+    int more = snprintf(ranges_text + ranges_length, sizeof(ranges_text) - ranges_length, "%*s%s\n", 2 * depth, "", attributes->message.ascii);
+    if (more > 0 && ranges_length + (size_t)more < sizeof(ranges_text))
+        ranges_length += (size_t)more;
+    pthread_mutex_unlock(&mutex);
+    return depth++;
+}
+
+static int
+range_pop(nvtxDomainHandle_t domain)
+{
+    if ((void *)domain != &the_domain || depth == 0)
+        refuse("the end of no range", domain, 0);
+    return --depth;
+}
+
+int
+nvtx_tool_ranges(char *text, size_t bytes)
+{
+    pthread_mutex_lock(&mutex);
+    snprintf(text, bytes, "%.*s", (int)ranges_length, ranges_text);
+    ranges_length = 0;
+    ranges_text[0] = 0;
+    pthread_mutex_unlock(&mutex);
+    return depth;
+}
+
+/* NVTX asks for both: the core, of which ranges are of interest here, and each extension. */
 int
 InitializeInjectionNvtx2(void *get_export_table)
 {
-    (void)get_export_table;
+    NvtxGetExportTableFunc_t get_table;
+    memcpy(&get_table, &get_export_table, sizeof(get_table));
+    const NvtxExportTableCallbacks *callbacks = get_table(NVTX_ETID_CALLBACKS);
+    NvtxFunctionTable table;
+    unsigned int size;
+    if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) || size <= NVTX_CBID_CORE2_DomainCreateA)
+        return 0;
+    *table[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)domain_create;
+    *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)range_push;
+    *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)range_pop;
     return 1;
 }
 

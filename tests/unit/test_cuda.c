@@ -365,6 +365,12 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
     SLOT(event_destroy, event);
+    double seconds;
+    SLOT(event_create_timed, &event);
+    SLOT(event_record, event, NULL);
+    SLOT(event_synchronize, event);
+    SLOT(event_elapsed, event, event, &seconds);
+    SLOT(event_destroy, event);
     fake->fakecuda_register_kernel("nothing", empty_kernel, 0, NULL);
     SLOT(code_load, image, sizeof(image), &module);
     SLOT(code_function, module, "nothing", &function);

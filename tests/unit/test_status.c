@@ -153,10 +153,12 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(stream_wait, NULL, NULL);
     LACKS(host_call, NULL, NULL, NULL);
     LACKS(event_create, NULL);
+    LACKS(event_create_timed, NULL);
     LACKS(event_destroy, NULL);
     LACKS(event_record, NULL, NULL);
     LACKS(event_query, NULL, NULL);
     LACKS(event_synchronize, NULL);
+    LACKS(event_elapsed, NULL, NULL, NULL);
     LACKS(copy_upload, NULL, NULL, 1, NULL);
     LACKS(copy_download, NULL, NULL, 1, NULL);
     LACKS(copy_device, NULL, NULL, 1, NULL);

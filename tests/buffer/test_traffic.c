@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of the context. */
+#include <ferry/int_convert.h>
+
+#include "tests/buffer/files.h"
+#include "tests/support/copies.h"
+
+enum { COUNT = 6000, BYTES = COUNT * 4 };
+
+static ferry_buffer_info
+info_of(ferry_buffer *buffer)
+{
+    ferry_buffer_info info;
+    OK(ferry_buffer_get_info(buffer, &info));
+    return info;
+}
+
+static void
+expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
+{
+    assert_int_equal(got.copies, copies);
+    assert_int_equal(got.bytes, bytes);
+}
+
+/* Copies and bytes to the device, and to the host; where coherence is known nothing crosses. */
+static void
+expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down, uint64_t down_bytes)
+{
+    ferry_buffer_info info = info_of(buffer);
+    expect_count(info.to_device, f->coherent ? 0 : up, f->coherent ? 0 : up_bytes);
+    expect_count(info.to_host, f->coherent ? 0 : down, f->coherent ? 0 : down_bytes);
+    assert_true((info.last_transfer_ns == 0) ==
+                (info.to_device.copies + info.to_host.copies + info.between_devices.copies == 0));
+}
+
+static void
+test_each_way_is_counted(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    expect_traffic(f, b, 0, 0, 0, 0);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    expect_traffic(f, b, 1, BYTES, 0, 0);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST); /* a hit */
+    touch(f, b, 1, FERRY_UPDATE, 0, 100);
+    expect_traffic(f, b, 1, BYTES, 0, 0);
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* brings what is new */
+    expect_traffic(f, b, 1, BYTES, 1, 400);
+    touch(f, b, 0, FERRY_OVERWRITE, 0, 50);
+    touch(f, b, 1, FERRY_OVERWRITE, 0, 50);
+    expect_traffic(f, b, 1, BYTES, 1, 400);
+    ferry_buffer_destroy(&b);
+    /* Its memory may be used again for the next one, which begins at zero. */
+    b = make_ints(f, COUNT);
+    expect_traffic(f, b, 0, 0, 0, 0);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_the_last_transfer_has_a_time(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    uint64_t before = ferryi_now_ns();
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    uint64_t after = ferryi_now_ns(), last = info_of(b).last_transfer_ns;
+    assert_true(f->coherent ? last == 0 : last >= before && last <= after);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    assert_int_equal(info_of(b).last_transfer_ns, last);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_a_view_reports_its_base(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0), *view;
+    OK(ferry_buffer_view(b, INT, 100, 50, &view));
+    touch(f, view, 1, FERRY_READ, 0, FERRY_REST);
+    ferry_buffer_info of_view = info_of(view), of_base = info_of(b);
+    assert_memory_equal(&of_view.to_device, &of_base.to_device, sizeof(of_base.to_device));
+    assert_int_equal(of_view.last_transfer_ns, of_base.last_transfer_ns);
+    assert_int_equal(of_base.to_device.copies, f->coherent ? 0 : 1);
+    ferry_buffer_destroy(&view);
+    ferry_buffer_destroy(&b);
+}
+
+/* "A copy between two buffers counts for the one that it writes." "... several ranges of a buffer in one transfer counts once." */
+static void
+test_lists_count_for_each_buffer(void **state)
+{
+    fixture *f = *state;
+    static int32_t values[COUNT];
+    copy_list *list = NULL;
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
+    touch(f, x, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    touch(f, y, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    OK(copy_list_create(&list));
+    OK(copy_list_from(list, x, INT, 0, values, 10));
+    OK(copy_list_from(list, y, INT, 20, values + 100, 30));
+    OK(copy_list_from(list, x, INT, 50, values + 200, 10));
+    OK(copy_list_submit(list, NULL));
+    expect_traffic(f, x, 1, 80, 0, 0);
+    expect_traffic(f, y, 1, 120, 0, 0);
+
+    copy_list_clear(list);
+    OK(copy_list_to(list, x, INT, 0, values, 10));
+    OK(copy_list_to(list, y, INT, 0, values + 100, 5));
+    OK(copy_list_to(list, x, INT, 100, values + 200, 20));
+    OK(copy_list_submit(list, NULL));
+    expect_traffic(f, x, 1, 80, 1, 120);
+    expect_traffic(f, y, 1, 120, 1, 20);
+    copy_list_destroy(&list);
+
+    OK(ferry_buffer_copy(z, INT, 0, x, 0, FERRY_REST, NULL)); /* at the device, where the source is */
+    OK(ferry_buffer_copy(x, INT, 0, z, 0, 100, &(ferry_copy_options){0}));
+    expect_traffic(f, x, 1, 80, 1, 120);
+    expect_traffic(f, z, 0, 0, 0, 0);
+    DESTROY_BUFFERS(&x, &y, &z);
+}
+
+struct sums {
+    uint64_t up, down, between, up_copies, down_copies, between_copies;
+};
+
+static bool
+add_info(const ferry_buffer_info *info, void *user)
+{
+    struct sums *sums = user;
+    sums->up += info->to_device.bytes;
+    sums->down += info->to_host.bytes;
+    sums->between += info->between_devices.bytes;
+    sums->up_copies += info->to_device.copies;
+    sums->down_copies += info->to_host.copies;
+    sums->between_copies += info->between_devices.copies;
+    return true;
+}
+
+/* What the buffers count adds up to what the context counts. `shared`: transfers of several buffers at once count for each. */
+static void
+expect_sums(fixture *f, bool shared)
+{
+    struct sums sums = {0};
+    ferry_transfer_stats stats = moved(f);
+    OK(ferry_context_for_each_buffer(f->context, add_info, &sums));
+    assert_int_equal(sums.up, stats.upload.bytes);
+    assert_int_equal(sums.down, stats.download.bytes);
+    assert_int_equal(sums.between, stats.peer.bytes);
+    if (shared)
+        return;
+    assert_int_equal(sums.up_copies, stats.upload.copies);
+    assert_int_equal(sums.down_copies, stats.download.copies);
+    assert_int_equal(sums.between_copies, stats.peer.copies);
+}
+
+/* One use out of many, at random: scopes, copies, rows, conversions, fills, files, and others. */
+static void
+use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
+{
+    static int32_t values[COUNT];
+    static double doubles[COUNT];
+    size_t offset = random_below(seed, COUNT - 100), count = 1 + random_below(seed, COUNT - offset);
+    int place = (int)random_below(seed, (size_t)f->places + 1);
+    ferry_event *event = NULL;
+    switch (random_below(seed, 12)) {
+    case 0:
+        touch(f, b, place, FERRY_READ, offset, count);
+        break;
+    case 1:
+        touch(f, b, place, FERRY_UPDATE, offset, count);
+        break;
+    case 2:
+        touch(f, b, place, FERRY_OVERWRITE, offset, count);
+        break;
+    case 3:
+        OK(ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
+        break;
+    case 4:
+        OK(ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
+        break;
+    case 5:
+        OK(ferry_buffer_copy(b, INT, offset / 2, other, 0, count / 2, NULL));
+        break;
+    case 6:
+        OK(copy_rows_from(b, INT, 0, 100, values, 100, 20, 50, NULL));
+        break;
+    case 7:
+        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        break;
+    case 8:
+        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        break;
+    case 9:
+        OK(ferry_buffer_store(b, INT, offset, count, path_of("traffic"), 0, NULL));
+        OK(ferry_buffer_load(b, INT, offset, count, path_of("traffic"), 0, NULL));
+        break;
+    case 10:
+        OK(ferry_buffer_copy_from(b, INT, offset, values, count, &(ferry_copy_options){.event = &event}));
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        break;
+    default:
+        OK(ferry_buffer_copy(b, INT, 1, b, 0, count - 1, NULL));
+        break; /* onto itself */
+    }
+}
+
+static void
+test_the_sum_is_that_of_the_context(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 0x7aff1c;
+    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)};
+    for (int i = 0; i < 300; i++) {
+        size_t a = random_below(&seed, 3);
+        use(f, buffers[a], buffers[(a + 1) % 3], &seed);
+        if (i % 10 == 0)
+            expect_sums(f, false);
+    }
+    expect_sums(f, false);
+    assert_true(f->coherent || info_of(buffers[0]).to_device.copies > 5);
+    for (int i = 0; i < 3; i++)
+        ferry_buffer_destroy(&buffers[i]);
+}
+
+static void
+test_a_reset_begins_again(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 0x5e7;
+    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)},
+                 *view;
+    OK(ferry_buffer_view(buffers[0], INT, 0, 10, &view));
+    for (int i = 0; i < 40; i++)
+        use(f, buffers[0], buffers[1], &seed);
+    assert_true(f->coherent || info_of(view).to_device.bytes > 0);
+    OK(ferry_context_reset_stats(f->context));
+    for (int i = 0; i < 3; i++) {
+        expect_traffic(f, buffers[i], 0, 0, 0, 0);
+        assert_int_equal(info_of(buffers[i]).evictions, 0);
+    }
+    expect_traffic(f, view, 0, 0, 0, 0);
+    for (int i = 0; i < 40; i++)
+        use(f, buffers[0], buffers[1], &seed);
+    expect_sums(f, false);
+    ferry_buffer_destroy(&view);
+    for (int i = 0; i < 3; i++)
+        ferry_buffer_destroy(&buffers[i]);
+}
+
+static void
+test_between_devices(void **state)
+{
+    (void)state;
+    for (int without = 0; without < 2; without++) {
+        fixture f;
+        fixture_open(&f,
+                     &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "emulated.peers=no" : NULL});
+        ferry_buffer *b = make_ints(&f, COUNT);
+        touch(&f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+        touch(&f, b, 2, FERRY_READ, 0, FERRY_REST);
+        expect_count(info_of(b).between_devices, 1, BYTES);
+        expect_traffic(&f, b, 0, 0, 0, 0);
+        expect_sums(&f, false);
+        ferry_buffer_destroy(&b);
+        fixture_close(&f);
+    }
+}
+
+static bool
+stop_at_half(size_t done, size_t total, void *user)
+{
+    (void)user;
+    return done < total / 2;
+}
+
+static void
+test_a_cancelled_copy_counts_what_arrived(void **state)
+{
+    fixture *f = *state;
+    static int32_t values[COUNT];
+    fixture_close(f);
+    fixture_open(f, &(ferry_context_options){.tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
+    ferry_buffer *b = make_ints(f, COUNT);
+    touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    FAILS(FERRY_ERROR_CANCELLED,
+          ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+                                 &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
+    expect_sums(f, false);
+    expect_traffic(f, b, 1, 3 * 4096, 0, 0);
+    ferry_buffer_destroy(&b);
+}
+
+/* Memory for four of twelve buffers: the counter of each grows whenever its replica has gone. */
+static void
+test_evictions_are_counted(void **state)
+{
+    fixture *f = *state;
+    enum { SET = 12, LARGE = 63 << 10 };
+    ferry_buffer *set[SET];
+    uint64_t expected[SET] = {0}, sum = 0;
+    bool there[SET] = {false};
+    fixture_close(f);
+    fixture_open(f, &(ferry_context_options){.device_bytes_limit = 4 * (256 << 10)});
+    for (int i = 0; i < SET; i++)
+        set[i] = make_counting(f, LARGE, i);
+    for (int round = 0; round < 5 * SET; round++) {
+        int used = (7 * round + round / SET) % SET;
+        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0,
+              FERRY_REST); /* clean ones and ones to be written back */
+        for (int i = 0; i < SET; i++) {
+            ferry_buffer_info info = info_of(set[i]);
+            bool is_there = info.places_with_copy >> 1 & 1;
+            expected[i] += there[i] && !is_there;
+            there[i] = is_there;
+            assert_int_equal(info.evictions, expected[i]);
+        }
+    }
+    for (int i = 0; i < SET; i++)
+        sum += expected[i];
+    assert_true(f->coherent ? sum == 0 : sum >= 2 * SET);
+    OK(ferry_context_reset_stats(f->context));
+    for (int i = 0; i < SET; i++) {
+        assert_int_equal(info_of(set[i]).evictions, 0);
+        ferry_buffer_destroy(&set[i]);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_way_is_counted),
+        TEST(test_the_last_transfer_has_a_time),
+        TEST(test_a_view_reports_its_base),
+        TEST(test_lists_count_for_each_buffer),
+        TEST(test_the_sum_is_that_of_the_context),
+        TEST(test_a_reset_begins_again),
+        cmocka_unit_test(test_between_devices),
+        TEST(test_a_cancelled_copy_counts_what_arrived),
+        TEST(test_evictions_are_counted),
+    };
+    return cmocka_run_group_tests(tests, files_setup, files_teardown);
+}
