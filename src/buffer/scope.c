@@ -5,6 +5,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
 /*
@@ -134,6 +135,19 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     return FERRY_OK;
 }
 
+/* In a traced context: a hit, as it would be without the trace. */
+static bool
+open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+{
+    if ((lane && !ferryi_lane_is_numbered(lane)) || !ferryi_store_lock_traced(store))
+        return false;
+    bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
+    ferryi_store_unlock_traced(store);
+    if (open)
+        ferryi_observe_open(store, range, kind, place, lane, scope->id, ferryi_scope_call(kind, place));
+    return open;
+}
+
 FERRYI_COLD static ferry_status
 open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
@@ -145,6 +159,9 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
         *out = NULL;
         return FERRY_OK;
     }
+    bool traced = ferryi_store_is_traced(store);
+    if (traced && open_traced(store, range, to_end, kind, place, lane, scope, out))
+        return FERRY_OK;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
     if (status != FERRY_OK)
         return status;
@@ -155,6 +172,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     if (status != FERRY_OK)
         return status;
     ferryi_scope_set(scope, &access);
+    if (traced)
+        ferryi_observe_open(store, range, kind, place, lane, scope->id, access.reason);
     *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
@@ -421,11 +440,36 @@ close_locked(struct ferryi_scope *scope)
     return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT, NULL);
 }
 
+/* In a traced context: a hit, as it would be without the trace. */
+static bool
+close_traced(struct ferryi_scope *scope)
+{
+    ferryi_store *store = scope->store;
+    if (!ferryi_store_lock_traced(store))
+        return false;
+    struct ferryi_claim *claim = &store->claims[scope->slot];
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
+               (close_read_hit(store, claim) || close_first_read_hit(store, claim) || close_write_hit(store, claim));
+    struct ferryi_claim copy = {0};
+    if (hit) {
+        copy = *claim;
+        ferryi_access_remove_claim(store, scope->slot);
+    }
+    ferryi_store_unlock_traced(store);
+    if (hit) {
+        ferryi_observe_scope_end(store, &copy, scope->id, FERRYI_CLOSE_COMMIT);
+        scope->store = NULL;
+    }
+    return hit;
+}
+
 static __attribute__((noinline)) ferry_status
 close_scope(struct ferryi_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
+    if (scope->store && ferryi_store_is_traced(scope->store) && close_traced(scope))
+        return FERRY_OK;
     return scope->store ? close_how(scope, FERRYI_CLOSE_COMMIT, NULL) : FERRY_OK;
 }
 
