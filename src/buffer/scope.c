@@ -136,7 +136,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
 }
 
 /* In a traced context: a hit, as it would be without the trace. */
-static bool
+FERRYI_COLD static bool
 open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
     if ((lane && !ferryi_lane_is_numbered(lane)) || !ferryi_store_lock_traced(store))
@@ -387,12 +387,32 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, lane);
 }
 
+/* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it then. */
+FERRYI_COLD static bool
+closes_freely(const struct ferryi_scope *scope)
+{
+    ferryi_store *store = scope->store;
+    if (!ferryi_store_lock_traced(store))
+        return false;
+    const struct ferryi_claim *claim = &store->claims[scope->slot];
+    const ferryi_lane *lane = claim->lane;
+    bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
+    if (free && lane) {
+        const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
+        free = stamps_freely(claim, copy) && (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+    }
+    ferryi_store_unlock_traced(store);
+    return free;
+}
+
 /* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
 {
     ferryi_store *store = scope->store;
-    ferry_status status = ferryi_callback_check("close a scope");
+    ferry_status status = FERRY_OK;
+    if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) || !closes_freely(scope))
+        status = ferryi_callback_check("close a scope");
     if (status != FERRY_OK)
         return status;
     for (bool noted = false;;) {
@@ -440,36 +460,11 @@ close_locked(struct ferryi_scope *scope)
     return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT, NULL);
 }
 
-/* In a traced context: a hit, as it would be without the trace. */
-static bool
-close_traced(struct ferryi_scope *scope)
-{
-    ferryi_store *store = scope->store;
-    if (!ferryi_store_lock_traced(store))
-        return false;
-    struct ferryi_claim *claim = &store->claims[scope->slot];
-    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
-               (close_read_hit(store, claim) || close_first_read_hit(store, claim) || close_write_hit(store, claim));
-    struct ferryi_claim copy = {0};
-    if (hit) {
-        copy = *claim;
-        ferryi_access_remove_claim(store, scope->slot);
-    }
-    ferryi_store_unlock_traced(store);
-    if (hit) {
-        ferryi_observe_scope_end(store, &copy, scope->id, FERRYI_CLOSE_COMMIT);
-        scope->store = NULL;
-    }
-    return hit;
-}
-
 static __attribute__((noinline)) ferry_status
 close_scope(struct ferryi_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope: it is NULL");
-    if (scope->store && ferryi_store_is_traced(scope->store) && close_traced(scope))
-        return FERRY_OK;
     return scope->store ? close_how(scope, FERRYI_CLOSE_COMMIT, NULL) : FERRY_OK;
 }
 
