@@ -104,16 +104,22 @@ put(char *at, const char *text, size_t bytes)
 
 #define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
 
+static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869"
+                                  "707172737475767778798081828384858687888990919293949596979899";
+
 static char *
 put_number(char *at, uint64_t number)
 {
-    char digits[20];
-    size_t count = 0;
-    do {
-        digits[sizeof(digits) - ++count] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return put(at, digits + sizeof(digits) - count, count);
+    char digits[20], *begin = digits + sizeof(digits);
+    for (; number >= 100; number /= 100)
+        memcpy(begin -= 2, digit_pairs + 2 * (number % 100), 2);
+    if (number >= 10)
+        memcpy(begin -= 2, digit_pairs + 2 * number, 2);
+    else
+        *--begin = (char)('0' + number);
+    while (begin < digits + sizeof(digits))
+        *at++ = *begin++;
+    return at;
 }
 
 /* Microseconds with three decimals. */
@@ -124,9 +130,8 @@ put_time(char *at, uint64_t ns)
     at = put_number(at, ns / 1000);
     *at++ = '.';
     *at++ = (char)('0' + rest / 100);
-    *at++ = (char)('0' + rest / 10 % 10);
-    *at++ = (char)('0' + rest % 10);
-    return at;
+    memcpy(at, digit_pairs + 2 * (rest % 100), 2);
+    return at + 2;
 }
 
 /* Bytes of the UTF-8 character that begins here, at most `left` of them; 0 when there is none. */
@@ -144,29 +149,49 @@ character_bytes(const unsigned char *text, size_t left)
     return is_overlong || is_no_character ? 0 : bytes;
 }
 
+/* ASCII that JSON takes as it is. */
+static inline bool
+is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* One character that is not plain. */
+static char *
+put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t bytes = character_bytes(c, left);
+    *out_read = bytes ? bytes : 1;
+    if (*c == '"' || *c == '\\') {
+        *at++ = '\\';
+        *at++ = (char)*c;
+    } else if (*c < 0x20 || *c == 0x7f) {
+        at = PUT(at, "\\u00");
+        *at++ = hex[*c >> 4];
+        *at++ = hex[*c & 15];
+    } else if (bytes > 0) {
+        at = put(at, (const char *)c, bytes);
+    } else {
+        *at++ = '?';
+    }
+    return at;
+}
+
 /* With quotes. What is no UTF-8 becomes '?'; a long text is cut. */
 static char *
 put_text(char *at, const char *text)
 {
-    static const char hex[] = "0123456789abcdef";
-    size_t left = strnlen(text, TEXT_MOST);
+    const unsigned char *c = (const unsigned char *)text, *end = c + TEXT_MOST;
     *at++ = '"';
-    for (const unsigned char *c = (const unsigned char *)text; left > 0;) {
-        size_t bytes = character_bytes(c, left);
-        if (*c == '"' || *c == '\\') {
-            *at++ = '\\';
-            *at++ = (char)*c;
-        } else if (*c < 0x20 || *c == 0x7f) {
-            at = PUT(at, "\\u00");
-            *at++ = hex[*c >> 4];
-            *at++ = hex[*c & 15];
-        } else if (bytes > 0) {
-            at = put(at, (const char *)c, bytes);
-        } else {
-            *at++ = '?';
+    while (c < end && *c) {
+        if (is_plain(*c)) {
+            *at++ = (char)*c++;
+            continue;
         }
-        c += bytes ? bytes : 1;
-        left -= bytes ? bytes : 1;
+        size_t read;
+        at = put_special(at, c, strnlen((const char *)c, (size_t)(end - c)), &read);
+        c += read;
     }
     *at++ = '"';
     return at;
@@ -246,16 +271,29 @@ flush_all(void)
 
 /* -- entries --------------------------------------------------------------------------------------- */
 
-/* {"ph":"i","cat":"c","name":"n","pid":1,"tid":2 */
+/* What an entry of a thread has behind its name: ,"pid":1,"tid":2,"ts": */
+struct track {
+    uint64_t serial; /* of the trace that it is for */
+    char text[72];
+    size_t bytes;
+};
+
+/* {"ph":"i","cat":"c","name":"n" */
 static char *
-put_head(const ferryi_trace *trace, char *at, char phase, const char *category, const char *name, uint64_t track)
+put_name(char *at, char phase, const char *category, const char *name)
 {
     at = PUT(at, "{\"ph\":\"");
     *at++ = phase;
     at = PUT(at, "\",\"cat\":\"");
-    at = put(at, category, strlen(category));
+    while (*category)
+        *at++ = *category++;
     at = PUT(at, "\",\"name\":");
-    at = put_text(at, name);
+    return put_text(at, name);
+}
+
+static char *
+put_track(const ferryi_trace *trace, char *at, uint64_t track)
+{
     at = put(at, trace->process, trace->process_bytes);
     return put_number(at, track);
 }
@@ -263,24 +301,27 @@ put_head(const ferryi_trace *trace, char *at, char phase, const char *category, 
 static char *
 put_track_name(const ferryi_trace *trace, char *at, uint64_t track, const char *name)
 {
-    at = put_head(trace, at, 'M', "__metadata", "thread_name", track);
+    at = put_track(trace, put_name(at, 'M', "__metadata", "thread_name"), track);
     at = PUT(at, ",\"args\":{\"name\":");
     at = put_text(at, name);
     return PUT(at, "}},\n");
 }
 
-/* Before the first entry of a thread. A thread that writes several traces in turn is named again. */
-static char *
-put_thread(const ferryi_trace *trace, char *at, uint64_t thread)
+/* The calling thread's, and its name before its first entry. A thread that writes several traces in turn is named again. */
+static const struct track *
+own_track(const ferryi_trace *trace, char **at)
 {
-    static _Thread_local uint64_t named;
-    if (named == trace->serial)
-        return at;
-    named = trace->serial;
+    static _Thread_local struct track own;
+    if (own.serial == trace->serial)
+        return &own;
     char name[32] = "";
     if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
         snprintf(name, sizeof(name), "thread");
-    return put_track_name(trace, at, thread, name);
+    *at = put_track_name(trace, *at, ferryi_thread_id(), name);
+    char *end = PUT(put_track(trace, own.text, ferryi_thread_id()), ",\"ts\":");
+    own.bytes = (size_t)(end - own.text);
+    own.serial = trace->serial;
+    return &own;
 }
 
 static uint64_t
@@ -315,10 +356,8 @@ put_arguments(char *at, const struct ferryi_trace_entry *entry)
             break;
         if (i > 0)
             *at++ = ',';
-        *at++ = '"';
-        at = put(at, argument->key, strlen(argument->key));
-        *at++ = '"';
-        *at++ = ':';
+        memcpy(at, argument->key, FERRYI_TRACE_KEY_MOST);
+        at += argument->key_bytes;
         at = argument->text ? put_text(at, argument->text) : put_number(at, argument->number);
     }
     *at++ = '}';
@@ -326,13 +365,13 @@ put_arguments(char *at, const struct ferryi_trace_entry *entry)
 }
 
 static char *
-put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t thread, uint64_t now)
+put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, const struct track *track, uint64_t now)
 {
     bool lasts = entry->phase == 'X';
     uint64_t begun = lasts && entry->begun_ns > trace->origin_ns ? entry->begun_ns - trace->origin_ns : 0;
     now -= trace->origin_ns;
-    at = put_head(trace, at, entry->phase, entry->category, entry->name, thread);
-    at = PUT(at, ",\"ts\":");
+    at = put_name(at, entry->phase, entry->category, entry->name);
+    at = put(at, track->text, track->bytes);
     at = put_time(at, lasts ? begun : now);
     if (lasts) {
         at = PUT(at, ",\"dur\":");
@@ -355,7 +394,7 @@ static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
     at = put_stream(trace, at, entry->stream);
-    at = put_head(trace, at, 'i', "queue", entry->name, track_of(entry->stream));
+    at = put_track(trace, put_name(at, 'i', "queue", entry->name), track_of(entry->stream));
     at = PUT(at, ",\"ts\":");
     at = put_time(at, now - trace->origin_ns);
     return PUT(at, ",\"s\":\"t\",\"args\":{}},\n");
@@ -367,9 +406,9 @@ ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry)
     if (!trace || trace->forks != ferryi_fork_count() || atomic_load_explicit(&trace->broken, memory_order_relaxed))
         return;
     char lines[2 * LINE_BYTES], *at = lines;
-    uint64_t now = ferryi_now_ns(), thread = ferryi_thread_id();
-    at = put_thread(trace, at, thread);
-    at = put_entry(trace, at, entry, thread, now);
+    uint64_t now = ferryi_now_ns();
+    const struct track *track = own_track(trace, &at);
+    at = put_entry(trace, at, entry, track, now);
     if (entry->stream.place > 0 && entry->stream.place < PLACES)
         at = put_queued(trace, at, entry, now);
     add_lines(trace, lines, (size_t)(at - lines));
@@ -396,12 +435,11 @@ static int
 write_head(const ferryi_trace *trace)
 {
     char lines[2048], *at = PUT(lines, "[\n");
-    char name[64] = "ferry";
-    at = put_head(trace, at, 'M', "__metadata", "process_name", 0);
+    at = put_track(trace, put_name(at, 'M', "__metadata", "process_name"), 0);
     at = PUT(at, ",\"args\":{\"name\":");
-    at = put_text(at, *program_invocation_short_name ? program_invocation_short_name : name);
+    at = put_text(at, program_invocation_short_name);
     at = PUT(at, "}},\n");
-    at = put_head(trace, at, 'M', "__metadata", "ferry", 0);
+    at = put_track(trace, put_name(at, 'M', "__metadata", "ferry"), 0);
     at = PUT(at, ",\"args\":{\"format\":1,\"version\":");
     at = put_text(at, ferry_version());
     at = PUT(at, ",\"origin_ns\":");
@@ -467,7 +505,7 @@ ferryi_trace_close(ferryi_trace **trace_address)
     ferryi_mutex_lock(&trace->mutex);
     flush(trace);
     ferryi_mutex_unlock(&trace->mutex);
-    char line[512], *at = put_head(trace, line, 'i', "trace", "end", ferryi_thread_id());
+    char line[512], *at = put_track(trace, put_name(line, 'i', "trace", "end"), ferryi_thread_id());
     at = PUT(at, ",\"ts\":");
     at = put_time(at, ferryi_now_ns() - trace->origin_ns);
     at = PUT(at, ",\"s\":\"p\",\"args\":{}}\n]\n");

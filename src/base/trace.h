@@ -20,13 +20,17 @@ typedef struct ferryi_trace ferryi_trace;
 
 /* A member of "args": a text, or a number where the text is NULL. */
 struct ferryi_trace_argument {
-    const char *key;
+    const char *key; /* as it stands before the value, of key_bytes; FERRYI_TRACE_KEY_MOST bytes are there, so that all keys are copied alike */
+    size_t key_bytes;
     const char *text;
     uint64_t number;
 };
 
-#define FERRYI_TRACE_TEXT(key, text) {(key), (text), 0}
-#define FERRYI_TRACE_NUMBER(key, number) {(key), NULL, (number)}
+/* The key is a literal of at most 21 characters. */
+#define FERRYI_TRACE_KEY_MOST 24
+#define FERRYI_TRACE_KEY(key) "\"" key "\":                        ", sizeof("\"" key "\":") - 1
+#define FERRYI_TRACE_TEXT(key, value) {FERRYI_TRACE_KEY(key), (value), 0}
+#define FERRYI_TRACE_NUMBER(key, value) {FERRYI_TRACE_KEY(key), NULL, (value)}
 
 /* A place of a context and the number of one of its streams, for the stream's own track. Number 0 stands for all streams that have no number. */
 struct ferryi_trace_stream {

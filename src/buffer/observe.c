@@ -10,17 +10,9 @@ struct arguments {
     size_t count;
 };
 
-static void
-add_text(struct arguments *arguments, const char *key, const char *text)
-{
-    arguments->list[arguments->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, text);
-}
-
-static void
-add_number(struct arguments *arguments, const char *key, uint64_t number)
-{
-    arguments->list[arguments->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER(key, number);
-}
+/* The key is a literal. */
+#define add_text(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
+#define add_number(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER(key, value))
 
 static void
 add_buffer(struct arguments *arguments, const char *name, uint32_t id)
@@ -35,7 +27,8 @@ static struct arguments
 describe_use(const ferryi_store *store, size_t begin, size_t end, uint8_t access, int place)
 {
     static const char *const names[] = {"", "read", "update", "overwrite", "give up"};
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     add_buffer(&arguments, ferryi_store_name(store), store->number);
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
@@ -54,7 +47,8 @@ add(ferryi_trace *trace, const char *category, const char *name, const struct ar
 void
 ferryi_observe_buffer(const ferryi_store *store, size_t bytes)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     add_buffer(&arguments, ferryi_store_name(store), store->number);
     add_number(&arguments, "bytes", bytes);
     add(store->context->trace, "buffer", "create", &arguments);
@@ -97,7 +91,8 @@ ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_cla
 void
 ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     add_buffer(&arguments, ferryi_store_name(store), store->number);
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
@@ -121,7 +116,8 @@ static void
 observe_piece(const ferry_context *context, const struct ferryi_piece *piece, size_t bytes, const char *reason)
 {
     ferryi_store *target = (ferryi_store *)(uintptr_t)piece->target_owner, *source = (ferryi_store *)(uintptr_t)piece->source_owner;
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     ferryi_store *named = target ? target : source;
     if (!named)
         return;
@@ -152,7 +148,8 @@ ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *p
 void
 ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_lane *lane, uint64_t begun_ns)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     add_text(&arguments, "place", ferryi_trace_place(context->trace, lane->place));
     add_number(&arguments, "stream", lane->number);
     ferryi_trace_add(context->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "launch", .name = kernel, .begun_ns = begun_ns,
@@ -171,7 +168,8 @@ ferryi_observed_store(const ferryi_store *store)
 void
 ferryi_observe_eviction(const ferry_context *context, const struct ferryi_observed_store *store, int place, size_t bytes)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments;
+    arguments.count = 0;
     add_buffer(&arguments, store->name, store->id);
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "place", ferryi_trace_place(context->trace, place));
