@@ -64,7 +64,7 @@ time_staging(struct null_sink *sink, const struct arena *arena, size_t bytes)
 {
     struct ferryi_memory device = {.place = 1, .pointer = arena->target}, host = {.place = 0, .pointer = arena->source};
     double begun = bench_now_ns();
-    ferry_status status = ferryi_engine_copy(sink->engine, device, host, bytes, sink->in, NULL);
+    ferry_status status = ferryi_engine_copy(sink->engine, device, host, bytes, sink->in, &(struct ferryi_transfer_job){0});
     return status == FERRY_OK ? bench_now_ns() - begun : -1;
 }
 

@@ -120,8 +120,8 @@ copy_by_engine(const struct copies *c, enum way way)
         size_t at = i * c->bytes;
         struct ferryi_memory device = {.place = 1, .pointer = c->arena->device + at};
         struct ferryi_memory host = {.place = 0, .pointer = there + at, .pinned = is_pinned(way)};
-        ferry_status status = is_up(way) ? ferryi_engine_copy(c->context->engine, device, host, c->bytes, c->in, NULL)
-                                         : ferryi_engine_copy(c->context->engine, host, device, c->bytes, c->out, NULL);
+        ferry_status status = is_up(way) ? ferryi_engine_copy(c->context->engine, device, host, c->bytes, c->in, &(struct ferryi_transfer_job){0})
+                                         : ferryi_engine_copy(c->context->engine, host, device, c->bytes, c->out, &(struct ferryi_transfer_job){0});
         if (status != FERRY_OK)
             return bench_failed("copying");
     }
@@ -306,7 +306,7 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
             for (size_t i = 0; i < COPIES; i++) {
                 struct ferryi_memory to = {.place = 1, .pointer = arena->device + i * SMALL};
                 struct ferryi_memory from = {.place = 0, .pointer = host + i * SMALL, .pinned = kind == 0};
-                ok = ferryi_engine_copy(context->engine, to, from, SMALL, lane, NULL) == FERRY_OK && ok;
+                ok = ferryi_engine_copy(context->engine, to, from, SMALL, lane, &(struct ferryi_transfer_job){0}) == FERRY_OK && ok;
             }
             ours[kind][turn] = thread_ns() - begun;
             ok = FERRYI_CALL(device, stream_synchronize, lane->native) == FERRY_OK && ok;

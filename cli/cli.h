@@ -13,5 +13,7 @@ enum { EXIT_WELL = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 int command_info(int argc, char **argv);
 /* Run an allocation log again with the pool, and tell what it costs. */
 int command_replay(int argc, char **argv);
+/* Summarise a trace. */
+int command_trace(int argc, char **argv);
 
 #endif

@@ -13,6 +13,7 @@ static const struct command {
 } commands[] = {
     {"info", command_info, "versions, devices and their memory"},
     {"replay", command_replay, "what an allocation log costs with the pool: time, memory, fragmentation"},
+    {"trace", command_trace, "what a trace shows: transfers by buffer and reason, needless fetches, round trips"},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

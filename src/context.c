@@ -44,6 +44,13 @@ ferryi_context_release(ferry_context *context)
     free(context);
 }
 
+void
+ferryi_context_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
+{
+    const struct ferryi_trace_entry entry = {.phase = 'X', .category = "wait", .name = name, .begun_ns = begun_ns};
+    ferryi_trace_add(context->trace, &entry);
+}
+
 /* -- parking --------------------------------------------------------------------------------------- */
 
 uint64_t
@@ -56,6 +63,7 @@ bool
 ferryi_context_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
 {
     bool in_time = true;
+    uint64_t begun = context->trace ? ferryi_now_ns() : 0;
     ferryi_mutex_lock(&context->park_mutex);
     while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
         if (deadline_ns)
@@ -64,6 +72,8 @@ ferryi_context_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns
             ferryi_cond_wait(&context->park_cond, &context->park_mutex);
     }
     ferryi_mutex_unlock(&context->park_mutex);
+    if (begun)
+        ferryi_context_trace_wait(context, "wait for a call or a scope", begun);
     return in_time;
 }
 
@@ -134,6 +144,7 @@ open_engine(ferry_context *context, const ferry_context_options *options, const 
         .trace = options->trace,
         .trace_user = options->trace_user,
         .trace_sites = context->debug,
+        .file_trace = context->trace,
     };
     return ferryi_engine_create(&config, &context->engine);
 }
@@ -189,20 +200,54 @@ open_devices(ferry_context *context, const ferry_context_options *options, const
     return FERRY_OK;
 }
 
-/* The environment speaks for all contexts of the process, whose logs must not overwrite each other. */
+/*
+ * The path that an option or else a variable names, in `*out`; NULL for none. The environment speaks for all contexts of the process, whose files must not
+ * overwrite each other.
+ */
+static ferry_status
+name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
+{
+    const char *from = wanted ? wanted : ferryi_getenv(variable);
+    if (!from || !*from)
+        return FERRY_OK;
+    unsigned number = wanted ? 1 : atomic_fetch_add(named, 1) + 1;
+    int length = number > 1 ? asprintf(out, "%s.%u", from, number) : asprintf(out, "%s", from);
+    if (length >= 0)
+        return FERRY_OK;
+    *out = NULL;
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "name the file of %s: no host memory", variable);
+}
+
 static ferry_status
 name_allocation_log(ferry_context *context, const char *wanted)
 {
     static _Atomic unsigned named;
-    const char *from = wanted ? wanted : ferryi_getenv("FERRY_ALLOCATION_LOG");
-    if (!from || !*from)
+    return name_file(wanted, "FERRY_ALLOCATION_LOG", &named, &context->allocation_log);
+}
+
+static ferry_status
+open_trace(ferry_context *context, const char *wanted)
+{
+    static _Atomic unsigned named;
+    char *path = NULL;
+    ferry_status status = name_file(wanted, "FERRY_TRACE", &named, &path);
+    if (status == FERRY_OK && path)
+        status = ferryi_trace_open(path, &context->log, &context->trace);
+    if (context->trace)
+        context->store_word |= FERRYI_STORE_TRACED;
+    free(path);
+    return status;
+}
+
+/* Before anything waits for a device. */
+static ferry_status
+trace_devices(ferry_context *context)
+{
+    if (!context->trace)
         return FERRY_OK;
-    unsigned number = wanted ? 1 : atomic_fetch_add(&named, 1) + 1;
-    int length = number > 1 ? asprintf(&context->allocation_log, "%s.%u", from, number) : asprintf(&context->allocation_log, "%s", from);
-    if (length >= 0)
-        return FERRY_OK;
-    context->allocation_log = NULL;
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "name the allocation log: no host memory");
+    for (int place = 0; place <= context->place_count; place++)
+        ferryi_trace_name_place(context->trace, place, context->names[place]);
+    return ferryi_devices_trace(context->devices, context->place_count, context->trace, &context->traced_ops);
 }
 
 static ferry_context *
@@ -215,6 +260,7 @@ context_new(const ferry_context_options *options)
     atomic_init(&context->owners, 1);
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
+    context->store_word = context->debug ? FERRYI_STORE_GUARDED : 0;
     context->buffer_bytes_limit = options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
     context->device_bytes_limit = options->device_bytes_limit;
     context->host_bytes_limit = options->host_bytes_limit ? options->host_bytes_limit : ferryi_physical_memory();
@@ -254,7 +300,9 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     FERRY_TRY(status, fail, ferryi_order_init(&context->order, &context->log));
     FERRY_TRY(status, fail, ferryi_context_tuning_read(&tuning, options->tuning, &context->log));
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
+    FERRY_TRY(status, fail, open_trace(context, options->trace_file));
     FERRY_TRY(status, fail, open_devices(context, options, &tuning));
+    FERRY_TRY(status, fail, trace_devices(context));
     FERRY_TRY(status, fail, open_engine(context, options, &tuning));
     FERRY_TRY(status, fail, open_converters(context));
     FERRY_TRY(status, fail, open_default_streams(context));
@@ -315,8 +363,11 @@ ferryi_context_end(ferry_context *context)
     ferryi_order_clear(&context->order);
     for (int place = 1; place <= context->place_count; place++)
         context->devices[place]->ops->close(context->devices[place]);
+    free(context->traced_ops);
+    context->traced_ops = NULL;
     atomic_store(&context->closed, true);
     ferryi_stores_clear(context);
+    ferryi_trace_close(&context->trace);
     ferryi_context_unlist(context);
     ferryi_context_release(context);
 }

@@ -15,8 +15,10 @@
 
 #include "src/base/base.h"
 #include "src/base/site.h"
+#include "src/base/trace.h"
 #include "src/convert/device.h"
 #include "src/device/stream.h"
+#include "src/device/traced.h"
 #include "src/pool/pool.h"
 #include "src/transfer/engine.h"
 
@@ -55,6 +57,10 @@ struct ferry_context {
     ferryi_engine *engine;
     ferryi_converter *converters[FERRYI_DEVICES_MAX + 1]; /* by place; NULL where the host converts */
 
+    ferryi_trace *trace; /* NULL: none */
+    struct ferryi_traced_ops *traced_ops; /* of devices in a traced context; by place */
+    uint64_t store_word; /* that a new store begins with */
+
     char *allocation_log; /* how the pools' logs begin their names; NULL: none */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex) ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
@@ -62,6 +68,10 @@ struct ferry_context {
         ferryi_device *device; /* NULL: the system's memory */
         ferry_memory_kind kind;
         ferryi_engine *engine; /* knows what is page-locked */
+        ferry_context *context;
+        int place;
+        struct ferryi_pool_backend untraced; /* in a traced context: what the traced functions call */
+        _Atomic uint64_t traced_bytes;
     } backends[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS] FERRYI_GUARDED_BY(ferryi_pools_mutex); /* what each pool asks for memory */
 
     struct ferryi_context_own_pool {
@@ -84,6 +94,7 @@ struct ferry_context {
         size_t store_count;
         struct ferryi_store *spare_stores; /* used again for the next buffers */
         size_t spare_store_count;
+        uint32_t last_number; /* of a store */
         uint64_t last_id; /* the highest id that a claim had on a store that is gone: ids never come again */
     };
 
@@ -153,6 +164,9 @@ ferryi_context_site(const ferry_context *context, ferryi_site unchecked)
 {
     return context->debug ? ferryi_site_here() : unchecked;
 }
+
+/* The thread has waited since begun_ns; in a traced context. */
+void ferryi_context_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 /* Parking: read the epoch while the condition cannot change, then sleep until it moved. False when the deadline (0: none) passed. */
 uint64_t ferryi_context_park_epoch(ferry_context *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "src/base/guarded.h"
@@ -115,6 +116,72 @@ checked_memory_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
+/* -- in a traced context --------------------------------------------------------------------------- */
+
+static void
+trace_memory(struct ferryi_context_backend *from, const char *name, uint64_t begun_ns, size_t bytes, uint64_t all)
+{
+    static const char *const kinds[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned", "pageable", "managed"};
+    ferryi_trace *trace = from->context->trace;
+    const char *place = ferryi_trace_place(trace, from->place);
+    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kinds[from->kind]),
+                                                      FERRYI_TRACE_NUMBER("bytes", bytes)};
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "pool", .name = name, .begun_ns = begun_ns, .arguments = arguments,
+                                                          .argument_count = 3});
+    char counter[64];
+    snprintf(counter, sizeof(counter), "%s memory of %s", kinds[from->kind], place);
+    const struct ferryi_trace_argument value = FERRYI_TRACE_NUMBER("bytes", all);
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = "pool", .name = counter, .arguments = &value, .argument_count = 1});
+}
+
+static ferry_status
+traced_alloc(void *user, size_t bytes, void **out)
+{
+    struct ferryi_context_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.alloc(user, bytes, out);
+    if (status == FERRY_OK)
+        trace_memory(from, "grow", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
+    else
+        trace_memory(from, "grow refused", begun, bytes, atomic_load(&from->traced_bytes));
+    return status;
+}
+
+static ferry_status
+traced_free(void *user, void *memory, size_t bytes)
+{
+    struct ferryi_context_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.free(user, memory, bytes);
+    trace_memory(from, "shrink", begun, bytes, atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+    return status;
+}
+
+static ferry_status
+traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+{
+    struct ferryi_context_backend *from = user;
+    uint64_t begun = ferryi_now_ns(), before = 0;
+    for (size_t i = 0; i < count; i++)
+        before += parts[i].bytes;
+    ferry_status status = from->untraced.remake(user, parts, count, bytes, out);
+    if (status == FERRY_OK)
+        trace_memory(from, "remap", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes - before) + bytes - before);
+    return status;
+}
+
+static void
+trace_backend(ferry_context *context, int place, struct ferryi_context_backend *from, struct ferryi_pool_backend *backend)
+{
+    from->context = context;
+    from->place = place;
+    from->untraced = *backend;
+    backend->alloc = traced_alloc;
+    backend->free = traced_free;
+    if (backend->remake)
+        backend->remake = traced_remake;
+}
+
 static ferryi_device *
 device_with(ferry_context *context, uint64_t capability)
 {
@@ -152,6 +219,8 @@ ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_ki
         config->backend.remake = granule_memory_remake;
         config->backend.granule = user->device->granule_bytes;
     }
+    if (context->trace)
+        trace_backend(context, place, user, &config->backend);
     config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();
     if (kind == FERRY_MEMORY_DEVICE || kind == FERRY_MEMORY_MANAGED)
         config->backend.info = device_memory_info;

@@ -97,7 +97,15 @@ typedef struct ferry_context_options {
                                         no large allocation fail. Such memory has no legacy IPC
                                         handles, and some network libraries do not accept it.
                                         Default: false */
-    uint64_t reserved[4];
+    const char *trace_file;        /**< path of a trace: transfers, waits, launches, scopes and pool
+                                        growth in the Chrome trace event format, which Perfetto and
+                                        `ferry trace` read; docs/tracing.md describes it. The file
+                                        is emptied first, and is complete when the context is
+                                        destroyed. If it cannot be created, the context creation
+                                        fails with FERRY_ERROR_IO. NULL: FERRY_TRACE, to which later
+                                        contexts of the process append .2, .3 and so on; else no
+                                        trace. Copied */
+    uint64_t reserved[3];
 } ferry_context_options;
 
 /** Capabilities of a device; bits of ferry_place_info.capabilities. A value never changes its meaning. */
@@ -182,7 +190,8 @@ typedef struct ferry_transfer_stats {
  * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a requested device is absent);
  *         FERRY_ERROR_INVALID_ARGUMENT (a malformed list, more than 15 devices, wrong tuning, `out`
  *         NULL); FERRY_ERROR_UNSUPPORTED (devices of two kinds, such as "cuda,emulated");
- *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE.
+ *         FERRY_ERROR_IO (the trace file cannot be created); FERRY_ERROR_OUT_OF_MEMORY;
+ *         FERRY_ERROR_DEVICE.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options, ferry_context **out);

@@ -9,6 +9,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/observe.h"
 
 /* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted and a write committed. */
 
@@ -70,7 +71,8 @@ note_loss_of_move(ferryi_store *store, int place, int source, ferry_status statu
 static struct ferryi_transfer_job
 job_of(const struct ferryi_access *access)
 {
-    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason, .traffic = &access->store->traffic};
+    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason, .traffic = &access->store->traffic,
+                                        .moves = true, .id = access->store->number, .offset = access->begin};
 }
 
 /* Zeros where nothing was ever written. */
@@ -493,10 +495,11 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         ferryi_valid_map_unpromise(&store->map);
     for (; scribbled; scribbled &= scribbled - 1)
         forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
-    if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED) {
+    if (atomic_load_explicit(&store->word, memory_order_relaxed) & (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
         /* While the claim, which is nobody's scope by now, keeps the store. */
         ferryi_store_unlock(store);
         ferryi_guard_refresh(store);
+        ferryi_observe_close(access, &claim, done_end, how);
         ferryi_store_lock(store);
     }
     ferryi_access_remove_claim(store, access->slot);

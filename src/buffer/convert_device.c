@@ -116,7 +116,7 @@ static struct ferryi_transfer_job
 part_of(const struct ferryi_transfer_job *job)
 {
     return (struct ferryi_transfer_job){.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic, .foreign_source = job->foreign_source,
-                                        .foreign_target = job->foreign_target};
+                                        .foreign_target = job->foreign_target, .id = job->id, .offset = SIZE_MAX};
 }
 
 ferry_status

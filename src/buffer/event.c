@@ -91,11 +91,17 @@ event_status(ferry_event *event)
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {
+    uint64_t begun = 0;
     ferryi_mutex_lock(&event->mutex);
-    while (event->is_job && !event->done && ferryi_callback_may_wait())
+    while (event->is_job && !event->done && ferryi_callback_may_wait()) {
+        if (event->context->trace && !begun)
+            begun = ferryi_now_ns();
         ferryi_cond_wait(&event->cond, &event->mutex);
+    }
     bool done = !event->is_job || event->done;
     ferryi_mutex_unlock(&event->mutex);
+    if (begun)
+        ferryi_context_trace_wait(event->context, "wait for an asynchronous call", begun);
     return done ? event_status(event) : ferryi_callback_refuse_wait(what);
 }
 

@@ -7,6 +7,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/observe.h"
 #include "src/buffer/worker.h"
 
 /* How often calls of other threads are given a moment to end when they are all that is in the way: a tenth of a second in all, and longer
@@ -33,16 +34,19 @@ struct prey {
     int place;
     uint32_t slot; /* of the claim */
     struct ferryi_place_copy gone;
+    struct ferryi_observed_store evicted; /* in a traced context: whose copy is gone */
 };
 
 static size_t
-give_back(ferry_context *context, struct ferryi_place_copy *gone)
+give_back(ferry_context *context, struct prey *prey)
 {
-    if (!gone->block)
+    if (!prey->gone.block)
         return 0;
-    size_t bytes = gone->block->bytes;
-    ferryi_pool_count_eviction(gone->block->pool);
-    ferryi_store_give_back(context, gone);
+    size_t bytes = prey->gone.block->bytes;
+    ferryi_pool_count_eviction(prey->gone.block->pool);
+    if (context->trace)
+        ferryi_observe_eviction(context, &prey->evicted, prey->place, bytes);
+    ferryi_store_give_back(context, &prey->gone);
     return bytes;
 }
 
@@ -191,6 +195,9 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
     } else if (!ferryi_bodies_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
         ferryi_traffic_count_eviction(&store->traffic);
+        out->place = place;
+        if (store->context->trace)
+            out->evicted = ferryi_observed_store(store);
     } else if (hunt->dirty_too && may_write_back(store, place)) {
         claim(store, place, out);
     }
@@ -216,6 +223,8 @@ write_back_and_drop(struct prey *prey)
     ferryi_store_lock(store);
     bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
     ferryi_store_unlock(store);
+    if (context->trace)
+        prey->evicted = ferryi_observed_store(store);
 
     bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
     (void)write_back(store, prey->place);
@@ -235,7 +244,7 @@ write_back_and_drop(struct prey *prey)
     unclaim(prey);
 
     ferryi_store_give_back(context, &unused);
-    size_t bytes = give_back(context, &prey->gone);
+    size_t bytes = give_back(context, prey);
     if (prey->store)
         ferryi_store_free(prey->store);
     return bytes;
@@ -289,7 +298,7 @@ go_round(struct hunt *hunt, bool fitting)
     size_t left = 2 * count_stores(hunt);
     struct prey prey;
     while (hunt->freed < hunt->needed && find(hunt, &left, &prey))
-        hunt->freed += prey.store ? write_back_and_drop(&prey) : give_back(hunt->context, &prey.gone);
+        hunt->freed += prey.store ? write_back_and_drop(&prey) : give_back(hunt->context, &prey);
 }
 
 size_t
@@ -359,7 +368,8 @@ copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy 
     if (status != FERRY_OK || held.begin == held.end)
         return status;
     struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact", .traffic = &store->traffic};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact", .traffic = &store->traffic,
+                                      .id = store->number, .offset = held.begin};
     status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
     ferryi_store_note_read(store, prey->place, lane);
     fresh->written = ferryi_lane_stamp(lane);

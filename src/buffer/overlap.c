@@ -25,7 +25,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, s
     ferryi_engine *engine = middle->context->engine;
     int place = call->main.place;
     ferryi_lane *lane = call->main.lane;
-    struct ferryi_transfer_job first = {.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic};
+    struct ferryi_transfer_job first = {.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic, .id = job->id, .offset = SIZE_MAX};
     ferry_status status = ferryi_store_reserve(middle, place);
     if (status == FERRY_OK)
         status = ferryi_store_order(middle, place, lane, true);
@@ -82,7 +82,8 @@ run_overlapping(struct ferryi_copy_call *call)
     size_t begin = ferryi_min_size(call->main.begin, call->other.begin), end = ferryi_max_size(call->main.end, call->other.end);
     size_t from = ferryi_min_size(call->rest.begin, call->other.begin);
     struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .options = call->options,
-                                      .traffic = &store->traffic, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin};
+                                      .traffic = &store->traffic, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin,
+                                      .id = store->number, .offset = begin};
     int place = call->main.lane ? call->main.place : FERRY_PLACE_HOST;
     struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
     /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */

@@ -8,6 +8,7 @@
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
+#include "src/buffer/observe.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
@@ -392,6 +393,8 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     char *pointer = ferryi_store_copy(store, place)->pointer;
     size_t bytes = atomic_load_explicit(&buffer->count, memory_order_relaxed) * buffer->element_bytes;
     ferryi_store_unlock(store);
+    if (store->context->trace)
+        ferryi_observe_hold(store, place, buffer->offset, buffer->offset + bytes);
     *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + bytes);
     return FERRY_OK;
 }

@@ -6,6 +6,7 @@
 #include "src/buffer/bodies.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/copy.h"
+#include "src/buffer/observe.h"
 #include "src/buffer/plan_inside.h"
 
 /* How a plan runs: each level becomes pieces between places, those that are alike become one transfer. */
@@ -356,6 +357,8 @@ run_group(ferryi_plan *plan, struct group *group)
             plan->lanes |= UINT64_C(1) << group->lane->number;
         }
     }
+    if (plan->context->trace && job != &quiet)
+        ferryi_observe_pieces(plan->context, group->pieces, group->count, job->done - before, plan->options.reason);
     commit(group, job->done - before);
     count_crossed(plan, group, job->done - before);
     count_group(plan, group, job->done - before);

@@ -5,6 +5,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 #include "src/buffer/scope_hit.h"
 
@@ -92,6 +93,19 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     return FERRY_OK;
 }
 
+/* In a traced context: a hit, as it would be without the trace. */
+FERRYI_COLD static bool
+open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+{
+    if ((lane && !ferryi_lane_is_numbered(lane)) || !ferryi_store_lock_traced(store))
+        return false;
+    bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
+    ferryi_store_unlock_traced(store);
+    if (open)
+        ferryi_observe_open(store, range, kind, place, lane, scope->id, ferryi_scope_call(kind, place));
+    return open;
+}
+
 FERRYI_COLD static ferry_status
 open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
@@ -103,6 +117,9 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
         *out = NULL;
         return FERRY_OK;
     }
+    bool traced = ferryi_store_is_traced(store);
+    if (traced && open_traced(store, range, to_end, kind, place, lane, scope, out))
+        return FERRY_OK;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
     if (status != FERRY_OK)
         return status;
@@ -113,6 +130,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     if (status != FERRY_OK)
         return status;
     ferryi_scope_set(scope, &access);
+    if (traced)
+        ferryi_observe_open(store, range, kind, place, lane, scope->id, access.reason);
     *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
@@ -311,12 +330,32 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, lane);
 }
 
+/* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it then. */
+FERRYI_COLD static bool
+closes_freely(const struct ferryi_scope *scope)
+{
+    ferryi_store *store = scope->store;
+    if (!ferryi_store_lock_traced(store))
+        return false;
+    const struct ferryi_claim *claim = &store->claims[scope->slot];
+    const ferryi_lane *lane = claim->lane;
+    bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
+    if (free && lane) {
+        const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
+        free = stamps_freely(claim, copy) && (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+    }
+    ferryi_store_unlock_traced(store);
+    return free;
+}
+
 /* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
 {
     ferryi_store *store = scope->store;
-    ferry_status status = ferryi_callback_check("close a scope");
+    ferry_status status = FERRY_OK;
+    if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) || !closes_freely(scope))
+        status = ferryi_callback_check("close a scope");
     if (status != FERRY_OK)
         return status;
     for (bool noted = false;;) {

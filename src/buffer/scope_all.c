@@ -5,6 +5,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
 /* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
@@ -140,6 +141,9 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
                 merged[i].store->claims[merged[i].slot].shares = 0;
                 ferryi_store_unlock(merged[i].store);
             }
+            for (size_t i = 0; context->trace && i < left; i++)
+                ferryi_observe_open(merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end}, (ferry_access)merged[i].access, place, lane,
+                                    merged[i].id, "open_all");
             hand_out(scopes, out_pointers, count, wanted, merged, index, group);
         }
     } else {

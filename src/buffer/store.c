@@ -14,6 +14,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
+#include "src/buffer/observe.h"
 
 /* Stores that went are kept, with their tables of claims, the room in their maps and their hold on the context: temporary buffers need no
  * memory but their copies'. Where use after release is looked for they are not. */
@@ -99,8 +100,8 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes, const ferry_buf
     store->context = context;
     store->next_id = context->last_id;
     store->visited = (uint32_t)store->next_id;
-    if (context->debug)
-        atomic_init(&store->word, FERRYI_STORE_GUARDED);
+    atomic_init(&store->word, context->store_word);
+    store->number = ++context->last_number;
     store->references = 1;
     store->memory = (uint8_t)options->memory;
     store->align_shift = options->align ? (uint8_t)__builtin_ctzll(options->align) : 8;
@@ -150,6 +151,8 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
         free_extra(extra);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a buffer: no memory for its description");
     }
+    if (context->trace)
+        ferryi_observe_buffer(store, bytes);
     *out = store;
     return FERRY_OK;
 }

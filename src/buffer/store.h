@@ -41,7 +41,8 @@ enum {
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left: it goes with the last claim */
     FERRYI_STORE_BODIES = 64, /* kernels that write it are still to run (bodies.h) */
-    FERRYI_STORE_GUARDED = 128 /* of a checked run: everything takes the long way; constant */
+    FERRYI_STORE_GUARDED = 128, /* of a checked run: everything takes the long way; constant */
+    FERRYI_STORE_TRACED = 256  /* its scopes are traced, so that they miss the hit path; constant */
 };
 
 /* What a claim does beside the public accesses. */
@@ -169,6 +170,7 @@ typedef struct ferryi_store {
     uint8_t align_shift; /* copies are aligned to 1 << this */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
+    uint32_t number;     /* the id in traces; constant */
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
@@ -320,6 +322,32 @@ ferryi_store_unlock_plain(ferryi_store *store)
     ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
     atomic_store_explicit(&store->word, 0, memory_order_release);
     FERRYI_INTERLEAVE();
+}
+
+/* The same for a traced store: nothing but the two bits may be in the word. */
+FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
+static inline bool
+ferryi_store_lock_traced(ferryi_store *store)
+{
+    uint64_t idle = FERRYI_STORE_TRACED;
+    FERRYI_INTERLEAVE();
+    return atomic_compare_exchange_strong_explicit(&store->word, &idle, FERRYI_STORE_TRACED | FERRYI_STORE_SPIN, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+FERRYI_RELEASES(ferryi_store_spin)
+static inline void
+ferryi_store_unlock_traced(ferryi_store *store)
+{
+    ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
+    atomic_store_explicit(&store->word, FERRYI_STORE_TRACED, memory_order_release);
+    FERRYI_INTERLEAVE();
+}
+
+static inline bool
+ferryi_store_is_traced(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_TRACED;
 }
 
 /* -- copies ---------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
+#include "src/buffer/observe.h"
 
 /* Launches with more arguments than these ask malloc for room. */
 #define FEW_ARGUMENTS 12
@@ -216,11 +217,15 @@ launch(struct ferryi_launch_plan *plan)
         status = find_body(plan, &code);
     if (status != FERRY_OK)
         return status;
+    uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count = ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
     status = ferryi_access_open(plan->merged, plan->merged_count);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
-    return queue_body(plan, code);
+    status = queue_body(plan, code);
+    if (begun && status == FERRY_OK)
+        ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->lane, begun);
+    return status;
 }
 
 static ferry_status

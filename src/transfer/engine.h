@@ -24,6 +24,7 @@
 #include <ferry/context.h>
 
 #include "src/base/base.h"
+#include "src/base/trace.h"
 #include "src/device/lane.h"
 #include "src/transfer/pins.h"
 
@@ -46,6 +47,9 @@ struct ferryi_transfer_job {
     const atomic_bool *cancelled;          /* or NULL */
     atomic_size_t *arrived;                /* follows `done`, for another thread; or NULL */
     bool foreign_source, foreign_target;   /* the caller's own memory: place -1 in traces */
+    bool moves;                            /* from one copy of the buffer to another */
+    uint32_t id;                           /* of the buffer; 0: several, or none that has an id */
+    size_t offset;                         /* in the buffer, where the job's first byte lies; SIZE_MAX: unknown */
     size_t total;                          /* bytes of all transfers, as their targets count them; 0: there is one */
     size_t done;                           /* of them, those that were submitted (an upload), or have arrived (a download), so far */
     size_t told;                           /* the engine's: `done` when keep_going was last asked */
@@ -79,6 +83,7 @@ struct ferryi_engine_config {
     ferry_trace_callback *trace;
     void *trace_user;
     bool trace_sites; /* traces tell where the program called */
+    ferryi_trace *file_trace; /* or NULL */
 };
 
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
@@ -88,7 +93,7 @@ void ferryi_engine_destroy(ferryi_engine **engine);
 ferry_status ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out);
 
 /*
- * Copy. `job` may be NULL. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
+ * Copy. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
  * except on the host, where it is memmove. Places that cannot reach each other go through the host's ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (by options or flag; the message says how many bytes arrived), or the device's status
  */

@@ -74,6 +74,8 @@ ferryi_run_begin(struct ferryi_run *run)
     if (!run->job)
         run->job = &run->own;
     run->profiled = ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
+    if (run->engine->observed)
+        run->begun_ns = ferryi_now_ns();
     return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
 }
 
@@ -212,12 +214,51 @@ count(struct ferryi_counter *counter, size_t bytes)
     atomic_fetch_add_explicit(&counter->bytes, bytes, memory_order_relaxed);
 }
 
+/* A place, or what stands on that side instead of a copy. */
+static const char *
+name_side(const struct ferryi_run *run, int place, bool foreign)
+{
+    return place < 0 ? "value" : foreign ? "caller" : ferryi_trace_place(run->engine->config.file_trace, place);
+}
+
+/* Where the run began in the buffer, in bytes. */
+static size_t
+find_offset(const struct ferryi_run *run)
+{
+    const struct ferryi_transfer_job *job = run->job;
+    return job->offset == SIZE_MAX ? SIZE_MAX : job->offset + job->done - in_target(run, run->done);
+}
+
 static void
-tell(const struct ferryi_run *run)
+write_trace(const struct ferryi_run *run)
+{
+    const struct ferryi_transfer_job *job = run->job;
+    struct ferryi_trace_argument arguments[10] = {
+        FERRYI_TRACE_TEXT("reason", job->reason ? job->reason : ""),
+        FERRYI_TRACE_NUMBER("bytes", run->done),
+        FERRYI_TRACE_TEXT("from", name_side(run, run->source_place, job->foreign_source)),
+        FERRYI_TRACE_TEXT("to", name_side(run, run->target_place, job->foreign_target)),
+        FERRYI_TRACE_NUMBER("staged", run->staged),
+        FERRYI_TRACE_NUMBER("move", job->moves && run->source_place >= 0),
+    };
+    size_t count = 6, offset = find_offset(run);
+    if (job->buffer && *job->buffer)
+        arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT("buffer", job->buffer);
+    if (job->id)
+        arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("id", job->id);
+    if (job->id && offset != SIZE_MAX)
+        arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("offset", offset);
+    struct ferryi_trace_entry entry = {.phase = 'X', .category = "transfer", .name = direction_name(run->direction), .begun_ns = run->begun_ns,
+                                       .arguments = arguments, .argument_count = count};
+    if (run->lane)
+        entry.stream = (struct ferryi_trace_stream){run->lane->place, run->lane->number};
+    ferryi_trace_add(run->engine->config.file_trace, &entry);
+}
+
+static void
+call_trace(const struct ferryi_run *run)
 {
     const struct ferryi_engine_config *config = &run->engine->config;
-    if (!config->trace)
-        return;
     const struct ferryi_transfer_job *job = run->job;
     ferry_trace trace = {
         .buffer = job->buffer ? job->buffer : "",
@@ -236,6 +277,15 @@ tell(const struct ferryi_run *run)
     config->trace(&trace, config->trace_user);
     ferryi_callback_leave(&running);
     ferryi_last_error_restore(&kept);
+}
+
+static void
+tell(const struct ferryi_run *run)
+{
+    if (run->engine->config.file_trace)
+        write_trace(run);
+    if (run->engine->config.trace)
+        call_trace(run);
 }
 
 /* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its caller hears of it. */
@@ -279,6 +329,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
     count(&run->engine->counters[run->direction][run->staged], run->done);
     if (run->job->traffic)
         ferryi_traffic_count(run->job->traffic, run->direction, run->done);
-    tell(run);
+    if (run->engine->observed)
+        tell(run);
     return status;
 }

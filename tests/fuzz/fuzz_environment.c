@@ -11,14 +11,14 @@
 #include "src/base/sanitizer.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { VARIABLES = 6, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
+enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
 /* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist, or of no file at all. */
 static void
 set_line(int which, const char *text)
 {
     static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY",
-                                            "FERRY_CACHE_DIR", "FERRY_TUNING"};
+                                            "FERRY_CACHE_DIR", "FERRY_TUNING", "FERRY_TRACE"};
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s", which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
     /* What a real NVRTC writes, the memory sanitizer does not see. */

@@ -109,7 +109,7 @@ static ferry_status
 copy(struct bench *b, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
      struct ferryi_transfer_job *job)
 {
-    return ferryi_engine_copy(b->engine, target, source, bytes, lane_for(b, target.place, source.place), job);
+    return ferryi_engine_copy(b->engine, target, source, bytes, lane_for(b, target.place, source.place), job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static unsigned char
@@ -238,10 +238,10 @@ test_pinned_memory_goes_straight_in_one_call(void **state)
     ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
     assert_ptr_not_equal(in, out);
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
     finish(&b, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, pinned(back), at(1, device), bytes, out, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, pinned(back), at(1, device), bytes, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
     finish(&b, 1);
     assert_memory_equal(back, host, bytes);
     ferry_transfer_stats s = stats(&b);
@@ -262,15 +262,15 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_open(&b, 64 * KIB, 4);
     char *device = device_memory(&b, 1, 4096), host[4096] = {0};
     ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
     finish(&b, 1);
     /* The copy and its event; and the copy and a wait. */
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 2);
     calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 2);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -286,13 +286,13 @@ test_counts_are_exact_by_direction_and_path(void **state)
     memset(host, 7, sizeof(host));
     rig_pin(b.devices[1], other, sizeof(other));
     assert_int_equal(copy(&b, at(1, one), at(0, host), 10001, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, lane_for(&b, 1, 0), NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, lane_for(&b, 1, 0), &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(copy(&b, at(0, host), at(1, one), 17, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(1, one + 10000), at(1, one), 5000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(2, two), at(1, one), 6000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(0, other), at(0, host), 900, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, lane_for(&b, 1, 1), NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, lane_for(&b, 1, 1), NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(copy(&b, at(1, one), at(0, host), 0, NULL), FERRY_OK);
     ferry_transfer_stats s = stats(&b);
     assert_int_equal(s.upload.copies, 2);
@@ -400,14 +400,14 @@ peer_copy(bool reaches, size_t bytes)
     scribble(host, bytes, 9);
     rig_pin(b.devices[1], host, bytes);
     ferryi_lane *in = lane_for(&b, 1, 0), *lane = lane_for(&b, 2, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
     void *event;
     assert_int_equal(FERRYI_CALL(b.heads[1], event_create, &event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_record, event, in->native), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, lane->native, event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_destroy, event), FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), 1u << 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, lane, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), reaches ? 1u << 1 : 0);
     assert_int_equal(b.trace.staged, !reaches);
     assert_int_equal(b.trace.direction, FERRY_DIRECTION_PEER);
@@ -452,7 +452,7 @@ check_fill(struct bench *b, int place, char *memory, size_t offset, size_t count
     size_t bytes = count * element_bytes;
     memset(memory, 0xCC, offset + bytes + 16);
     ferryi_lane *lane = place ? lane_for(b, place, place) : NULL;
-    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, lane, NULL),
+    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, lane, &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     if (place)
         finish(b, place);
@@ -519,12 +519,12 @@ test_repeating_elements_need_one_call(void **state)
     ferryi_lane *lane = lane_for(&b, 1, 1);
     double zero = 0;
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, lane, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
     /* Others double: a handful of calls, not one for each element. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, lane, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_in_range(b.heads[1]->calls - calls, 2, 12);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -891,18 +891,18 @@ test_elements_are_transformed_on_the_way(void **state)
     assert_int_equal(job.done, count * 8);
     assert_int_equal(stats(&b).upload.bytes, count * 8);
     assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count, &transform,
-                                                    lane_for(&b, 0, 1), NULL), FERRY_OK);
+                                                    lane_for(&b, 0, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
     assert_int_equal(stats(&b).download.bytes, count * 4);
     memset(host, 0, count * 8);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count, &transform, NULL, NULL),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count, &transform, NULL, &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0, &transform, NULL, NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0, &transform, NULL, &(struct ferryi_transfer_job){0}), FERRY_OK);
     transform.target_bytes = 5000;
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, lane_for(&b, 1, 0), NULL),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, lane_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
                      FERRY_ERROR_UNSUPPORTED);
     free(from);
     free(host);
@@ -931,9 +931,9 @@ round_trips(void *user)
             ferryi_engine_lane(w->b->engine, 0, 1, &out) == FERRY_OK;
     for (unsigned round = 0; w->ok && round < 20; round++) {
         scribble(source, bytes, w->seed + round);
-        w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in, NULL) == FERRY_OK &&
+        w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in, &(struct ferryi_transfer_job){0}) == FERRY_OK &&
                 FERRYI_CALL(w->b->heads[1], stream_synchronize, in->native) == FERRY_OK &&
-                ferryi_engine_copy(w->b->engine, at(0, back), at(1, w->device), bytes, out, NULL) == FERRY_OK &&
+                ferryi_engine_copy(w->b->engine, at(0, back), at(1, w->device), bytes, out, &(struct ferryi_transfer_job){0}) == FERRY_OK &&
                 memcmp(source, back, bytes) == 0;
     }
     free(source);
@@ -999,7 +999,7 @@ test_emulated_devices(void **state)
     assert_false(b.trace.staged);
     assert_int_equal(copy(&b, at(0, back), at(2, two), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, lane_for(&b, 1, 1), NULL), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     finish(&b, 1);
     assert_int_equal(copy(&b, at(0, back), at(1, one), 999 * 7, NULL), FERRY_OK);
     for (size_t i = 0; i < 999; i++)

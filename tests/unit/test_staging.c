@@ -75,7 +75,7 @@ static ferry_status
 upload(struct rig *r, char *device, const char *host, size_t bytes, struct ferryi_transfer_job *job)
 {
     struct ferryi_memory to = {.place = 1, .pointer = device}, from = {.place = 0, .pointer = (void *)(uintptr_t)host};
-    return ferryi_engine_copy(r->engine, to, from, bytes, r->in, job);
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->in, job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static ferry_status
@@ -83,7 +83,7 @@ download(struct rig *r, char *host, const char *device, size_t bytes, struct fer
 {
     struct ferryi_memory to = {.place = 0, .pointer = host}, from = {.place = 1, .pointer = (void *)(uintptr_t)device};
     assert_int_equal(ferryi_device_synchronize(r->heads[1]), FERRY_OK);
-    return ferryi_engine_copy(r->engine, to, from, bytes, r->out, job);
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->out, job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static char *

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/version.h>
+
+#include "src/base/fork.h"
+
+#define CHUNK_BYTES ((size_t)64 << 10)
+#define TEXT_MOST 96    /* bytes of a text that are written */
+#define TEXTS_MOST 6    /* of an entry */
+#define LINE_BYTES (TEXTS_MOST * TEXT_MOST * 6 + 1024)
+#define ARGUMENTS_MOST 16
+#define PLACES 17
+#define STREAM_NUMBERS 64
+
+/* Tracks of streams have numbers that no thread has. */
+#define STREAM_TRACKS UINT64_C(1000000000)
+#define TRACKS_OF_PLACE 1000
+
+FERRYI_MUTEX_CLASS(ferryi_trace_mutex);
+FERRYI_MUTEX_CLASS(ferryi_traces_mutex);
+
+struct ferryi_trace {
+    const struct ferryi_log *log;
+    char *path;
+    int file;
+    unsigned forks;      /* of the process that writes it */
+    uint64_t serial;     /* no two traces of a process have the same */
+    uint64_t origin_ns;
+    char process[32];    /* "pid":4711,"tid": */
+    size_t process_bytes;
+    char places[PLACES][32];
+    _Atomic uint64_t named[PLACES]; /* streams whose track has its name, by number */
+    atomic_bool broken;  /* the file could not be written; nothing more is */
+    struct ferryi_trace_mutex mutex;
+    ferryi_cond idle;    /* `writing` has become false */
+    FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
+        char *chunk, *other; /* that is filled; the second one */
+        size_t used;
+        bool writing;        /* some thread writes the second one */
+    };
+    struct ferryi_trace *next, *prev; /* all open ones, under the mutex of the list */
+};
+
+/* -- the open traces of the process ---------------------------------------------------------------- */
+
+static struct {
+    struct ferryi_traces_mutex mutex;
+    FERRYI_GUARDED_BY(ferryi_traces_mutex) struct {
+        ferryi_trace *first;
+        uint64_t last_serial;
+    };
+} traces = {.mutex = FERRYI_MUTEX_INITIALIZER};
+
+/* The child has no traces: those of its parent are the parent's to write. */
+static void
+forget_traces(bool in_child)
+{
+    ferryi_mutex_is_held(&traces.mutex);
+    if (in_child)
+        traces.first = NULL;
+}
+
+static struct ferryi_fork_part tracing = {.mutex = FERRYI_SYSTEM_MUTEX(&traces.mutex), .after = forget_traces};
+FERRYI_AT_FORK(tracing)
+
+static void
+list(ferryi_trace *trace)
+{
+    ferryi_mutex_lock(&traces.mutex);
+    trace->serial = ++traces.last_serial;
+    trace->next = traces.first;
+    if (trace->next)
+        trace->next->prev = trace;
+    traces.first = trace;
+    ferryi_mutex_unlock(&traces.mutex);
+}
+
+static void
+unlist(ferryi_trace *trace)
+{
+    ferryi_mutex_lock(&traces.mutex);
+    *(trace->prev ? &trace->prev->next : &traces.first) = trace->next;
+    if (trace->next)
+        trace->next->prev = trace->prev;
+    ferryi_mutex_unlock(&traces.mutex);
+}
+
+/* -- text ------------------------------------------------------------------------------------------ */
+
+static char *
+put(char *at, const char *text, size_t bytes)
+{
+    memcpy(at, text, bytes);
+    return at + bytes;
+}
+
+#define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
+
+static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869"
+                                  "707172737475767778798081828384858687888990919293949596979899";
+
+static char *
+put_number(char *at, uint64_t number)
+{
+    char digits[20], *begin = digits + sizeof(digits);
+    for (; number >= 100; number /= 100)
+        memcpy(begin -= 2, digit_pairs + 2 * (number % 100), 2);
+    if (number >= 10)
+        memcpy(begin -= 2, digit_pairs + 2 * number, 2);
+    else
+        *--begin = (char)('0' + number);
+    while (begin < digits + sizeof(digits))
+        *at++ = *begin++;
+    return at;
+}
+
+/* Microseconds with three decimals. */
+static char *
+put_time(char *at, uint64_t ns)
+{
+    unsigned rest = (unsigned)(ns % 1000);
+    at = put_number(at, ns / 1000);
+    *at++ = '.';
+    *at++ = (char)('0' + rest / 100);
+    memcpy(at, digit_pairs + 2 * (rest % 100), 2);
+    return at + 2;
+}
+
+/* Bytes of the UTF-8 character that begins here, at most `left` of them; 0 when there is none. */
+static size_t
+character_bytes(const unsigned char *text, size_t left)
+{
+    size_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+    if (bytes == 0 || bytes > left)
+        return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    bool is_overlong = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
+    bool is_no_character = (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf4 && text[1] >= 0x90);
+    return is_overlong || is_no_character ? 0 : bytes;
+}
+
+/* ASCII that JSON takes as it is. */
+static inline bool
+is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* One character that is not plain. */
+static char *
+put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t bytes = character_bytes(c, left);
+    *out_read = bytes ? bytes : 1;
+    if (*c == '"' || *c == '\\') {
+        *at++ = '\\';
+        *at++ = (char)*c;
+    } else if (*c < 0x20 || *c == 0x7f) {
+        at = PUT(at, "\\u00");
+        *at++ = hex[*c >> 4];
+        *at++ = hex[*c & 15];
+    } else if (bytes > 0) {
+        at = put(at, (const char *)c, bytes);
+    } else {
+        *at++ = '?';
+    }
+    return at;
+}
+
+/* With quotes. What is no UTF-8 becomes '?'; a long text is cut. */
+static char *
+put_text(char *at, const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text, *end = c + TEXT_MOST;
+    *at++ = '"';
+    while (c < end && *c) {
+        if (is_plain(*c)) {
+            *at++ = (char)*c++;
+            continue;
+        }
+        size_t read;
+        at = put_special(at, c, strnlen((const char *)c, (size_t)(end - c)), &read);
+        c += read;
+    }
+    *at++ = '"';
+    return at;
+}
+
+/* -- chunks ---------------------------------------------------------------------------------------- */
+
+/* Returns 0, or the number of the error. */
+static int
+write_bytes(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            bytes += written;
+            count -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+static void
+write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
+{
+    int before = errno;
+    int failure = atomic_load(&trace->broken) ? 0 : write_bytes(trace->file, chunk, bytes);
+    if (failure && !atomic_exchange(&trace->broken, true))
+        ferryi_log(trace->log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", trace->path, strerror(failure));
+    errno = before;
+}
+
+/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given up meanwhile. */
+FERRYI_REQUIRES(ferryi_trace_mutex)
+static void
+flush(ferryi_trace *trace)
+{
+    while (trace->writing)
+        ferryi_cond_wait(&trace->idle, &trace->mutex);
+    char *full = trace->chunk;
+    size_t bytes = trace->used;
+    trace->chunk = trace->other;
+    trace->other = full;
+    trace->used = 0;
+    trace->writing = true;
+    ferryi_mutex_unlock(&trace->mutex);
+    write_chunk(trace, full, bytes);
+    ferryi_mutex_lock(&trace->mutex);
+    trace->writing = false;
+    ferryi_cond_broadcast(&trace->idle);
+}
+
+static void
+add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
+{
+    ferryi_mutex_lock(&trace->mutex);
+    while (trace->used + bytes > CHUNK_BYTES)
+        flush(trace);
+    memcpy(trace->chunk + trace->used, lines, bytes);
+    trace->used += bytes;
+    ferryi_mutex_unlock(&trace->mutex);
+}
+
+/* The program ends and has not destroyed the context. */
+__attribute__((destructor)) static void
+flush_all(void)
+{
+    ferryi_mutex_lock(&traces.mutex);
+    for (ferryi_trace *trace = traces.first; trace; trace = trace->next) {
+        ferryi_mutex_lock(&trace->mutex);
+        flush(trace);
+        ferryi_mutex_unlock(&trace->mutex);
+    }
+    ferryi_mutex_unlock(&traces.mutex);
+}
+
+/* -- entries --------------------------------------------------------------------------------------- */
+
+/* What an entry of a thread has behind its name: ,"pid":1,"tid":2,"ts": */
+struct track {
+    uint64_t serial; /* of the trace that it is for */
+    char text[72];
+    size_t bytes;
+};
+
+/* {"ph":"i","cat":"c","name":"n" */
+static char *
+put_name(char *at, char phase, const char *category, const char *name)
+{
+    at = PUT(at, "{\"ph\":\"");
+    *at++ = phase;
+    at = PUT(at, "\",\"cat\":\"");
+    while (*category)
+        *at++ = *category++;
+    at = PUT(at, "\",\"name\":");
+    return put_text(at, name);
+}
+
+static char *
+put_track(const ferryi_trace *trace, char *at, uint64_t track)
+{
+    at = put(at, trace->process, trace->process_bytes);
+    return put_number(at, track);
+}
+
+static char *
+put_track_name(const ferryi_trace *trace, char *at, uint64_t track, const char *name)
+{
+    at = put_track(trace, put_name(at, 'M', "__metadata", "thread_name"), track);
+    at = PUT(at, ",\"args\":{\"name\":");
+    at = put_text(at, name);
+    return PUT(at, "}},\n");
+}
+
+/* The calling thread's, and its name before its first entry. A thread that writes several traces in turn is named again. */
+static const struct track *
+own_track(const ferryi_trace *trace, char **at)
+{
+    static _Thread_local struct track own;
+    if (own.serial == trace->serial)
+        return &own;
+    char name[32] = "";
+    if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
+        snprintf(name, sizeof(name), "thread");
+    *at = put_track_name(trace, *at, ferryi_thread_id(), name);
+    char *end = PUT(put_track(trace, own.text, ferryi_thread_id()), ",\"ts\":");
+    own.bytes = (size_t)(end - own.text);
+    own.serial = trace->serial;
+    return &own;
+}
+
+static uint64_t
+track_of(struct ferryi_trace_stream stream)
+{
+    return STREAM_TRACKS + (uint64_t)stream.place * TRACKS_OF_PLACE + stream.number;
+}
+
+static char *
+put_stream(ferryi_trace *trace, char *at, struct ferryi_trace_stream stream)
+{
+    uint64_t bit = UINT64_C(1) << (stream.number % STREAM_NUMBERS);
+    _Atomic uint64_t *named = &trace->named[stream.place];
+    if ((atomic_load_explicit(named, memory_order_relaxed) & bit) || (atomic_fetch_or_explicit(named, bit, memory_order_relaxed) & bit))
+        return at;
+    char name[96];
+    if (stream.number)
+        snprintf(name, sizeof(name), "stream %u of %s", stream.number, trace->places[stream.place]);
+    else
+        snprintf(name, sizeof(name), "further streams of %s", trace->places[stream.place]);
+    return put_track_name(trace, at, track_of(stream), name);
+}
+
+static char *
+put_arguments(char *at, const struct ferryi_trace_entry *entry)
+{
+    size_t texts = 1;
+    at = PUT(at, ",\"args\":{");
+    for (size_t i = 0; i < entry->argument_count && i < ARGUMENTS_MOST; i++) {
+        const struct ferryi_trace_argument *argument = &entry->arguments[i];
+        if (argument->text && texts++ == TEXTS_MOST)
+            break;
+        if (i > 0)
+            *at++ = ',';
+        memcpy(at, argument->key, FERRYI_TRACE_KEY_MOST);
+        at += argument->key_bytes;
+        at = argument->text ? put_text(at, argument->text) : put_number(at, argument->number);
+    }
+    *at++ = '}';
+    return at;
+}
+
+static char *
+put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, const struct track *track, uint64_t now)
+{
+    bool lasts = entry->phase == 'X';
+    uint64_t begun = lasts && entry->begun_ns > trace->origin_ns ? entry->begun_ns - trace->origin_ns : 0;
+    now -= trace->origin_ns;
+    at = put_name(at, entry->phase, entry->category, entry->name);
+    at = put(at, track->text, track->bytes);
+    at = put_time(at, lasts ? begun : now);
+    if (lasts) {
+        at = PUT(at, ",\"dur\":");
+        at = put_time(at, now > begun ? now - begun : 0);
+    } else if (entry->phase == 'i') {
+        at = PUT(at, ",\"s\":\"t\"");
+    } else if (entry->phase != 'C') {
+        at = PUT(at, ",\"id\":\"");
+        at = put_number(at, entry->object);
+        *at++ = '.';
+        at = put_number(at, entry->number);
+        *at++ = '"';
+    }
+    at = put_arguments(at, entry);
+    return PUT(at, "},\n");
+}
+
+/* On the stream's own track: when work was queued on it. When the device runs it is not known here. */
+static char *
+put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
+{
+    at = put_stream(trace, at, entry->stream);
+    at = put_track(trace, put_name(at, 'i', "queue", entry->name), track_of(entry->stream));
+    at = PUT(at, ",\"ts\":");
+    at = put_time(at, now - trace->origin_ns);
+    return PUT(at, ",\"s\":\"t\",\"args\":{}},\n");
+}
+
+void
+ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry)
+{
+    if (!trace || trace->forks != ferryi_fork_count() || atomic_load_explicit(&trace->broken, memory_order_relaxed))
+        return;
+    char lines[2 * LINE_BYTES], *at = lines;
+    uint64_t now = ferryi_now_ns();
+    const struct track *track = own_track(trace, &at);
+    at = put_entry(trace, at, entry, track, now);
+    if (entry->stream.place > 0 && entry->stream.place < PLACES)
+        at = put_queued(trace, at, entry, now);
+    add_lines(trace, lines, (size_t)(at - lines));
+}
+
+/* -- life ------------------------------------------------------------------------------------------ */
+
+static void
+trace_free(ferryi_trace *trace)
+{
+    ferryi_mutex_is_needless(&trace->mutex);
+    if (trace->file >= 0)
+        close(trace->file);
+    ferryi_cond_destroy(&trace->idle);
+    ferryi_mutex_destroy(&trace->mutex);
+    free(trace->chunk);
+    free(trace->other);
+    free(trace->path);
+    free(trace);
+}
+
+/* The array begins with what names the process, and when its clock was zero. */
+static int
+write_head(const ferryi_trace *trace)
+{
+    char lines[2048], *at = PUT(lines, "[\n");
+    at = put_track(trace, put_name(at, 'M', "__metadata", "process_name"), 0);
+    at = PUT(at, ",\"args\":{\"name\":");
+    at = put_text(at, program_invocation_short_name);
+    at = PUT(at, "}},\n");
+    at = put_track(trace, put_name(at, 'M', "__metadata", "ferry"), 0);
+    at = PUT(at, ",\"args\":{\"format\":1,\"version\":");
+    at = put_text(at, ferry_version());
+    at = PUT(at, ",\"origin_ns\":");
+    at = put_number(at, trace->origin_ns);
+    at = PUT(at, "}},\n");
+    return write_bytes(trace->file, lines, (size_t)(at - lines));
+}
+
+ferry_status
+ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out)
+{
+    ferryi_trace *trace = calloc(1, sizeof(*trace));
+    if (!trace)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the trace %s: no host memory", path);
+    ferryi_mutex_init(&trace->mutex);
+    ferryi_mutex_is_needless(&trace->mutex);
+    ferryi_cond_init(&trace->idle);
+    trace->log = log;
+    trace->forks = ferryi_fork_count();
+    trace->origin_ns = ferryi_now_ns();
+    trace->process_bytes = (size_t)snprintf(trace->process, sizeof(trace->process), ",\"pid\":%llu,\"tid\":", (unsigned long long)ferryi_process_id());
+    trace->path = strdup(path);
+    trace->chunk = malloc(CHUNK_BYTES);
+    trace->other = malloc(CHUNK_BYTES);
+    trace->file = -1;
+    if (!trace->path || !trace->chunk || !trace->other) {
+        trace_free(trace);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the trace %s: no host memory", path);
+    }
+    trace->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int failure = trace->file < 0 ? errno : write_head(trace);
+    if (failure) {
+        trace_free(trace);
+        return ferryi_fail(FERRY_ERROR_IO, "open the trace %s: %s", path, strerror(failure));
+    }
+    list(trace);
+    *out = trace;
+    return FERRY_OK;
+}
+
+void
+ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name)
+{
+    if (trace && place >= 0 && place < PLACES)
+        snprintf(trace->places[place], sizeof(trace->places[place]), "%s", name);
+}
+
+const char *
+ferryi_trace_place(const ferryi_trace *trace, int place)
+{
+    return place >= 0 && place < PLACES ? trace->places[place] : "";
+}
+
+/* The last event has no comma. */
+void
+ferryi_trace_close(ferryi_trace **trace_address)
+{
+    ferryi_trace *trace = *trace_address;
+    if (!trace)
+        return;
+    *trace_address = NULL;
+    unlist(trace);
+    ferryi_mutex_lock(&trace->mutex);
+    flush(trace);
+    ferryi_mutex_unlock(&trace->mutex);
+    char line[512], *at = put_track(trace, put_name(line, 'i', "trace", "end"), ferryi_thread_id());
+    at = PUT(at, ",\"ts\":");
+    at = put_time(at, ferryi_now_ns() - trace->origin_ns);
+    at = PUT(at, ",\"s\":\"p\",\"args\":{}}\n]\n");
+    write_chunk(trace, line, (size_t)(at - line));
+    trace_free(trace);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/observe.h"
+
+#include <stdio.h>
+
+#define ARGUMENTS_MOST 9
+
+struct arguments {
+    struct ferryi_trace_argument list[ARGUMENTS_MOST];
+    size_t count;
+};
+
+/* The key is a literal. */
+#define add_text(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
+#define add_number(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER(key, value))
+
+static void
+add_buffer(struct arguments *arguments, const char *name, uint32_t id)
+{
+    if (*name)
+        add_text(arguments, "buffer", name);
+    add_number(arguments, "id", id);
+}
+
+/* Which bytes of which buffer, how, and where. */
+static struct arguments
+describe_use(const ferryi_store *store, size_t begin, size_t end, uint8_t access, int place)
+{
+    static const char *const names[] = {"", "read", "update", "overwrite", "give up"};
+    struct arguments arguments;
+    arguments.count = 0;
+    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_number(&arguments, "offset", begin);
+    add_number(&arguments, "bytes", end - begin);
+    add_text(&arguments, "access", names[access]);
+    add_text(&arguments, "place", place == FERRYI_PLACE_NONE ? "any" : ferryi_trace_place(store->context->trace, place));
+    return arguments;
+}
+
+static void
+add(ferryi_trace *trace, const char *category, const char *name, const struct arguments *arguments)
+{
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'i', .category = category, .name = name, .arguments = arguments->list,
+                                                          .argument_count = arguments->count});
+}
+
+void
+ferryi_observe_buffer(const ferryi_store *store, size_t bytes)
+{
+    struct arguments arguments;
+    arguments.count = 0;
+    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_number(&arguments, "bytes", bytes);
+    add(store->context->trace, "buffer", "create", &arguments);
+}
+
+void
+ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_lane *lane, uint64_t id, const char *call)
+{
+    struct arguments arguments = describe_use(store, range.begin, range.end, (uint8_t)kind, place);
+    if (lane)
+        add_number(&arguments, "stream", lane->number);
+    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = "scope", .name = call, .object = store->number, .number = id,
+                                                                          .arguments = arguments.list, .argument_count = arguments.count});
+}
+
+void
+ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id, enum ferryi_close how)
+{
+    struct arguments arguments = describe_use(store, claim->begin, claim->end, claim->access, claim->place);
+    add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? "close" : "abandon");
+    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'e', .category = "scope", .name = ferryi_scope_call(claim->access, claim->place),
+                                                                          .object = store->number, .number = id, .arguments = arguments.list,
+                                                                          .argument_count = arguments.count});
+}
+
+void
+ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim, size_t done_end, enum ferryi_close how)
+{
+    const ferryi_store *store = access->store;
+    if (!ferryi_store_is_traced(store) || claim->access == FERRYI_ACCESS_DROP)
+        return;
+    if (!access->reason) {
+        ferryi_observe_scope_end(store, claim, access->id, how);
+    } else if (how == FERRYI_CLOSE_COMMIT && done_end > claim->begin) {
+        struct arguments arguments = describe_use(store, claim->begin, done_end, claim->access, claim->place);
+        add(store->context->trace, "use", access->reason, &arguments);
+    }
+}
+
+void
+ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end)
+{
+    struct arguments arguments;
+    arguments.count = 0;
+    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_number(&arguments, "offset", begin);
+    add_number(&arguments, "bytes", end - begin);
+    add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
+    add(store->context->trace, "buffer", "hold", &arguments);
+}
+
+/* -- pieces of one transfer ------------------------------------------------------------------------ */
+
+/* The offset of memory in the copy of its store. */
+static size_t
+offset_of(ferryi_store *store, int place, const void *memory)
+{
+    ferryi_store_lock(store);
+    const char *base = ferryi_store_copy(store, place)->pointer;
+    ferryi_store_unlock(store);
+    return (size_t)((const char *)memory - base);
+}
+
+static void
+observe_piece(const ferry_context *context, const struct ferryi_piece *piece, size_t bytes, const char *reason)
+{
+    ferryi_store *target = (ferryi_store *)(uintptr_t)piece->target_owner, *source = (ferryi_store *)(uintptr_t)piece->source_owner;
+    struct arguments arguments;
+    arguments.count = 0;
+    ferryi_store *named = target ? target : source;
+    if (!named)
+        return;
+    add_buffer(&arguments, ferryi_store_name(named), named->number);
+    add_number(&arguments, "offset", target ? offset_of(target, piece->target_place, piece->target) : offset_of(source, piece->source_place, piece->source));
+    add_number(&arguments, "bytes", bytes);
+    add_text(&arguments, "from", piece->zeros ? "value" : source ? ferryi_trace_place(context->trace, piece->source_place) : "caller");
+    add_text(&arguments, "to", target ? ferryi_trace_place(context->trace, piece->target_place) : "caller");
+    if (target && source) {
+        add_number(&arguments, "source_id", source->number);
+        add_number(&arguments, "source_offset", offset_of(source, piece->source_place, piece->source));
+    }
+    add(context->trace, "piece", reason, &arguments);
+}
+
+void
+ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t count, size_t done, const char *reason)
+{
+    for (size_t i = 0; i < count && done > 0; i++) {
+        size_t bytes = ferryi_min_size(pieces[i].bytes, done);
+        observe_piece(context, &pieces[i], bytes, reason);
+        done -= bytes;
+    }
+}
+
+/* -- launches and evictions ------------------------------------------------------------------------ */
+
+void
+ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_lane *lane, uint64_t begun_ns)
+{
+    struct arguments arguments;
+    arguments.count = 0;
+    add_text(&arguments, "place", ferryi_trace_place(context->trace, lane->place));
+    add_number(&arguments, "stream", lane->number);
+    ferryi_trace_add(context->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "launch", .name = kernel, .begun_ns = begun_ns,
+                                                                   .stream = {lane->place, lane->number}, .arguments = arguments.list,
+                                                                   .argument_count = arguments.count});
+}
+
+struct ferryi_observed_store
+ferryi_observed_store(const ferryi_store *store)
+{
+    struct ferryi_observed_store out = {.id = store->number};
+    snprintf(out.name, sizeof(out.name), "%s", ferryi_store_name(store));
+    return out;
+}
+
+void
+ferryi_observe_eviction(const ferry_context *context, const struct ferryi_observed_store *store, int place, size_t bytes)
+{
+    struct arguments arguments;
+    arguments.count = 0;
+    add_buffer(&arguments, store->name, store->id);
+    add_number(&arguments, "bytes", bytes);
+    add_text(&arguments, "place", ferryi_trace_place(context->trace, place));
+    add(context->trace, "evict", "evict", &arguments);
+}

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a traced program writes, and what `ferry trace` makes of it.
+
+usage: test_trace.py COMMAND TRACED SCHEMA
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
+from tap import Tap  # noqa: E402
+
+BYTES = 4096 * 4   # of each small buffer of the program
+ROUNDS = 10
+SVG = "{http://www.w3.org/2000/svg}"
+STREAM_TRACKS = 1_000_000_000
+
+
+def expect(*conditions):
+    """Problems of a case: the descriptions of the conditions that do not hold."""
+    return [text for holds, text in conditions if not holds]
+
+
+class Programs:
+    """The command and the traced program, in a folder of their own."""
+
+    def __init__(self, command, traced, folder):
+        self.command, self.traced, self.folder = command, traced, pathlib.Path(folder)
+
+    def run(self, how, path=None, **variables):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FERRY_")}
+        for name in ("FERRY_DEBUG",):
+            if name in os.environ:
+                environment[name] = os.environ[name]
+        words = [self.traced, how] + ([str(path)] if path else [])
+        return subprocess.run(words, env={**environment, **variables}, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def trace(self, *arguments, text=None):
+        return subprocess.run([self.command, "trace", *map(str, arguments)], cwd=self.folder, input=text, capture_output=True, text=True,
+                              check=False)
+
+    def summary(self, path, *arguments):
+        done = self.trace("--json", *arguments, path)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+# -- the file ---------------------------------------------------------------------------------------
+
+
+def check_nesting(events):
+    """On each track, events that last lie in each other or apart."""
+    problems = []
+    for track in {e["tid"] for e in events if e["ph"] == "X"}:
+        spans = sorted(((e["ts"], -e["dur"], e["name"]) for e in events if e["ph"] == "X" and e["tid"] == track))
+        ends = []
+        for begin, minus, name in spans:
+            while ends and ends[-1] <= begin + 1e-6:
+                ends.pop()
+            end = begin - minus
+            if ends and end > ends[-1] + 2e-3:
+                problems.append(f"track {track}: {name} at {begin} ends at {end}, after what it began in, {ends[-1]}")
+            ends.append(end)
+    return problems
+
+
+def check_times(events):
+    """The entries of a thread are in the order of their ends."""
+    last, problems = {}, []
+    for event in events:
+        if event["ph"] == "M" or event["tid"] >= STREAM_TRACKS:
+            continue
+        end = event["ts"] + event.get("dur", 0)
+        if end < last.get(event["tid"], 0) - 2e-3:
+            problems.append(f"track {event['tid']}: {event['name']} ends at {end}, after an entry of {last[event['tid']]}")
+        last[event["tid"]] = end
+    return problems
+
+
+def check_scopes(events):
+    """Each scope that closes was opened, and once."""
+    is_open, problems = set(), []
+    for event in events:
+        if event["ph"] == "b":
+            if event["id"] in is_open:
+                problems.append(f"scope {event['id']} opens twice")
+            is_open.add(event["id"])
+        elif event["ph"] == "e":
+            if event["id"] not in is_open:
+                problems.append(f"scope {event['id']} closes, but was not open")
+            is_open.discard(event["id"])
+    return problems + [f"scope {name} was never closed" for name in is_open]
+
+
+def check_tracks(events):
+    """Each track has its name before its first event."""
+    named, problems = set(), []
+    for event in events:
+        if event["ph"] == "M" and event["name"] == "thread_name":
+            named.add(event["tid"])
+        elif event["ph"] != "M" and event["tid"] not in named:
+            problems.append(f"track {event['tid']} has no name at its first event")
+            named.add(event["tid"])
+    return problems
+
+
+def check_counters(events):
+    """The counter of a pool is what it grew by less what it shrank by."""
+    sums, problems = {}, []
+    for event in events:
+        if event["cat"] != "pool":
+            continue
+        if event["ph"] == "X":
+            key = f"{event['args']['memory']} memory of {event['args']['place']}"
+            sums[key] = sums.get(key, 0) + {"grow": 1, "shrink": -1}.get(event["name"], 0) * event["args"]["bytes"]
+        elif event["args"]["bytes"] != sums.get(event["name"]):
+            problems.append(f"{event['name']}: {event['args']['bytes']}, expected {sums.get(event['name'])}")
+    return problems + [f"{name} ends with {left} bytes" for name, left in sums.items() if left]
+
+
+def check_file(tap, name, path, schema):
+    events = json.loads(path.read_text())
+    tap.case(f"{name}: nesting", check_nesting(events))
+    tap.case(f"{name}: times of each track", check_times(events))
+    tap.case(f"{name}: scopes", check_scopes(events))
+    tap.case(f"{name}: names of tracks", check_tracks(events))
+    tap.case(f"{name}: counters", check_counters(events))
+    try:
+        import jsonschema
+    except ImportError:
+        tap.skip(f"{name}: schema", "the Python package jsonschema is not installed")
+        return events
+    if not hasattr(jsonschema, "Draft202012Validator"):
+        tap.skip(f"{name}: schema", "the Python package jsonschema is too old")
+        return events
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(events)
+    tap.case(f"{name}: schema", [f"event {list(e.path)}: {e.message}" for e in errors][:5])
+    return events
+
+
+def check_perfetto(tap, path):
+    processor = shutil.which("trace_processor") or shutil.which("trace_processor_shell")
+    if not processor:
+        tap.skip("Perfetto reads the trace", "trace_processor is not installed")
+        return
+    query = path.with_suffix(".sql")
+    query.write_text("select count(*) from slice where category = 'transfer';\n")
+    done = subprocess.run([processor, "-q", str(query), str(path)], capture_output=True, text=True, check=False)
+    expected = sum(e["cat"] == "transfer" for e in json.loads(path.read_text()))
+    tap.case("Perfetto reads the trace", expect((done.returncode == 0, done.stderr), (str(expected) in done.stdout.split(), done.stdout)))
+
+
+def check_known_events(tap, events):
+    def of(category, **members):
+        return [e for e in events if e["cat"] == category and all(e["args"].get(k) == v for k, v in members.items())]
+
+    pong = of("transfer", buffer="pong")
+    tap.case("the transfers of a buffer", expect(
+        ([e["name"] for e in pong] == ["upload", "download"] * ROUNDS, str([e["name"] for e in pong])),
+        (all(e["args"]["bytes"] == BYTES and e["args"]["offset"] == 0 for e in pong), "bytes and offset"),
+        ({(e["name"], e["args"]["reason"], e["args"]["from"], e["args"]["to"]) for e in pong} ==
+         {("upload", "update_device", "host", "emulated:0"), ("download", "update_host", "emulated:0", "host")}, "reason, from and to"),
+        (len({e["args"]["id"] for e in pong}) == 1, "one id")))
+    launches = [e for e in events if e["cat"] == "launch"]
+    tap.case("launches", expect(([e["name"] for e in launches] == ["add_one"] * 2, str(launches)),
+                                (all(e["args"]["place"] == "emulated:0" for e in launches), "place")))
+    queued = [e for e in events if e["cat"] == "queue"]
+    tap.case("tracks of streams", expect(
+        (sum(e["name"] == "add_one" for e in queued) == 2, "launches on a stream's track"),
+        (all(e["tid"] >= STREAM_TRACKS for e in queued), "stream tracks"),
+        (sum(e["name"] == "upload" for e in queued) >= ROUNDS, "uploads on a stream's track")))
+    evicted = [e for e in events if e["cat"] == "evict"]
+    tap.case("evictions", expect((("first" in {e["args"].get("buffer") for e in evicted}), str(evicted))))
+    waits = {e["name"] for e in events if e["cat"] == "wait"}
+    tap.case("waits", expect(("wait for an event" in waits or "wait for a stream" in waits, str(waits))))
+    names = {e["args"].get("buffer") for e in events}
+    tap.case("a name that needs escapes", expect(('quote " back \\ tab \t byte ? end' in names, str(names))))
+    pieces = of("piece")
+    tap.case("pieces of one transfer", expect(
+        (sorted((e["args"]["offset"], e["args"]["bytes"]) for e in pieces) == [(0, 400), (4000, 800)], str(pieces)),
+        (all(e["args"]["from"] == "caller" for e in pieces), "from the caller's memory")))
+    copies = [e for e in of("transfer", buffer="of a thread") if e["args"]["reason"] == "copy_from"]
+    copiers = {e["tid"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    tap.case("threads", expect((len(copies) == 15, f"{len(copies)} copies"), (len({e["tid"] for e in copies}) == 3, "tracks"),
+                               ({e["tid"] for e in copies} <= copiers, "names of tracks")))
+    reads = of("scope", buffer="used", access="read")
+    tap.case("scopes that are hits", expect((len(reads) == 2, str(reads))))
+
+
+# -- the summary ------------------------------------------------------------------------------------
+
+
+def buffer_of(summary, name):
+    found = [b for b in summary["buffers"] if b["name"] == name]
+    assert len(found) == 1, (name, found)
+    return found[0]
+
+
+def check_known_summary(tap, programs, path):
+    summary = programs.summary(path)
+    moved = buffer_of(summary, "pong")["moved"]
+    both = {"upload": {"count": ROUNDS, "bytes": ROUNDS * BYTES}, "download": {"count": ROUNDS, "bytes": ROUNDS * BYTES}}
+    tap.case("bytes by buffer", expect((moved == both, str(moved)), (buffer_of(summary, "pong")["bytes"] == BYTES, "size")))
+    reasons = {r["reason"]: r["moved"] for r in summary["reasons"]}
+    # needless, half, used, left and held are updated on the device once each
+    tap.case("bytes by reason", expect(
+        (reasons["update_device"] == {"upload": {"count": ROUNDS + 5, "bytes": (ROUNDS + 5) * BYTES}}, str(reasons)),
+        (reasons["update_host"] == {"download": both["download"]}, str(reasons)),
+        (reasons["launch"] == {"upload": {"count": 1, "bytes": BYTES}}, str(reasons))))
+    total = sum(r["upload"]["bytes"] for r in reasons.values() if "upload" in r)
+    tap.case("the reasons add up", expect((total == summary["moved"]["upload"]["bytes"], f"{total}")))
+    needless = [(f["buffer"], f["reason"], f["count"], f["bytes"]) for f in summary["overwritten_unread"]]
+    tap.case("fetches that were overwritten unread", expect((needless == [("needless", "update_device", 1, BYTES)], str(needless))))
+    updates = {(f["buffer"], f["reason"]): (f["count"], f["bytes"]) for f in summary["fetched_for_update"]}
+    tap.case("fetches for updates", expect(
+        (updates.get(("pong", "update_device")) == (ROUNDS, ROUNDS * BYTES), str(updates)),
+        (updates.get(("pong", "update_host")) == (ROUNDS, ROUNDS * BYTES), str(updates)), (("hit", "read_device") not in updates, "a read")))
+    rounds = summary["round_trips"]
+    tap.case("round trips", expect(
+        ([(r["buffer"], r["offset"], r["bytes"], r["round_trips"]) for r in rounds] == [("pong", 0, BYTES, ROUNDS)], str(rounds))))
+    tap.case("a larger threshold of round trips", expect(
+        (len(programs.summary(path, "--round-trips", 10)["round_trips"]) == 1, "10"),
+        (programs.summary(path, "--round-trips", 11)["round_trips"] == [], "11")))
+    tap.case("evictions and launches", expect((summary["evictions"] >= 1, "evictions"), (summary["launches"] == 2, "launches"),
+                                              (summary["complete"] is True, "complete")))
+    longest = summary["longest"]
+    tap.case("the longest transfers", expect(
+        (len(longest) == 10, f"{len(longest)}"), ([e["ns"] for e in longest] == sorted((e["ns"] for e in longest), reverse=True), "order"),
+        (len(programs.summary(path, "--top", 3)["longest"]) == 3, "--top")))
+    held = [f for f in summary["overwritten_unread"] if f["buffer"] == "held"]
+    tap.case("no verdict on held copies", expect((not held, str(held))))
+
+
+def check_text(tap, programs, path):
+    picture = programs.folder / "timeline.svg"
+    done = programs.trace("--svg", picture, path)
+    words = ("By buffer", '"pong"', "10 round trips", "FERRY_OVERWRITE", '"needless"', "add_one")
+    tap.case("the summary as text", expect((done.returncode == 0, done.stderr), *((w in done.stdout, f"no {w}") for w in words[:5])))
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    tap.case("the timeline", expect(
+        (root.tag == f"{SVG}svg", root.tag), (len(list(root.iter(f"{SVG}rect"))) > 20, "few marks"),
+        (any("stream" in (t or "") for t in texts), "no row of a stream"), (any("traced" in (t or "") for t in texts), "no row of a thread")))
+
+
+# -- odd ends ---------------------------------------------------------------------------------------
+
+
+def check_ends(tap, programs):
+    path = programs.folder / "crashed.json"
+    done = programs.run("abort", path)
+    text = path.read_text()
+    whole = text[:text.rindex(",\n")] + "]"
+    events = json.loads(whole)
+    summary = programs.summary(path)
+    tap.case("a program that aborts", expect(
+        (done.returncode == -signal.SIGABRT, f"{done.returncode}"), (len(events) > 1000, f"{len(events)} events"),
+        (summary["complete"] is False, "not known to be cut"), (summary["events"] == len(events), f"{summary['events']} of {len(events)}"),
+        (text.endswith(",\n"), "ends inside a line")))
+    problems = []
+    for cut in list(range(0, 700)) + list(range(len(text) - 300, len(text))):
+        part = programs.folder / "cut.json"
+        if cut % 7 == 0:
+            part.write_text(text[:cut])
+            done = programs.trace(part)
+            if done.returncode != (1 if cut < 1 else 0):
+                problems.append(f"cut at {cut}: {done.returncode} {done.stderr}")
+    tap.case("traces that are cut anywhere", problems[:3])
+    path = programs.folder / "exited.json"
+    done = programs.run("exit", path)
+    summary = programs.summary(path)
+    tap.case("a program that exits without destroying its context", expect(
+        (done.returncode == 0, done.stderr), (summary["moved"]["download"]["count"] == ROUNDS, str(summary["moved"])), (summary["complete"] is False, "complete")))
+    path = programs.folder / "forked.json"
+    done = programs.run("fork", path)
+    events = json.loads(path.read_text())
+    tap.case("children write nothing", expect(
+        (done.returncode == 0, done.stderr), (len({e["pid"] for e in events}) == 1, "several processes"),
+        (sum(e["cat"] == "transfer" for e in events) == 2 * ROUNDS, "transfers")))
+
+
+def check_files(tap, programs):
+    path = programs.folder / "run.json"
+    done = programs.run("contexts", FERRY_TRACE=str(path))
+    first, second = programs.summary(path), programs.summary(f"{path}.2")
+    tap.case("the environment numbers contexts", expect(
+        (done.returncode == 0, done.stderr), (first["launches"] == 0, "first"), (second["launches"] == 2, "second")))
+    path = programs.folder / "option.json"
+    programs.run("known", path, FERRY_TRACE="/nonexistent/other")
+    tap.case("the option is stronger than the environment", expect((path.exists(), "no file")))
+    for how, arguments, variables in (("option", ["/nonexistent/a"], {}), ("environment", [], {"FERRY_TRACE": "/nonexistent/a"})):
+        done = programs.run("refused", *arguments, **variables)
+        lines = done.stdout.splitlines()
+        tap.case(f"a file that cannot be made, by {how}", expect(
+            (lines[0] == "FERRY_ERROR_IO", done.stdout), ("/nonexistent/a" in lines[1], done.stdout), (lines[2] == "none", "a context")))
+    done = programs.run("refused", FERRY_TRACE="")
+    tap.case("an empty name is none", expect((done.stdout.startswith("FERRY_OK"), done.stdout)))
+    if pathlib.Path("/dev/full").exists():
+        done = programs.run("refused", "/dev/full")
+        tap.case("a full disk from the beginning", expect((done.stdout.startswith("FERRY_ERROR_IO"), done.stdout)))
+    done = programs.run("callback", programs.folder / "callback.json")
+    tap.case("a hit in a watching callback", expect((done.returncode == 0, done.stderr)))
+
+
+def check_limit(tap, programs):
+    """The file may not grow beyond a limit, as on a full disk."""
+    path = programs.folder / "full.json"
+    import resource
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+
+    done = subprocess.run([programs.traced, "full", str(path)], capture_output=True, text=True, check=False, preexec_fn=limit)
+    lines = [line for line in done.stderr.splitlines() if "trace" in line]
+    summary = programs.summary(path)
+    tap.case("a disk that fills", expect(
+        (done.returncode == 0, done.stderr), (len(lines) == 1 and "log 1:" in lines[0] and str(path) in lines[0], done.stderr),
+        (summary["complete"] is False, "complete"), (path.stat().st_size == 100000, f"{path.stat().st_size}")))
+
+
+def check_words(tap, programs, path):
+    done = programs.trace("--help")
+    tap.case("--help", expect((all(w in done.stdout for w in ("--json", "--svg", "--top", "--round-trips", "FERRY_TRACE")), done.stdout),
+                              (done.returncode == 0, "exit status")))
+    for arguments in ([], [path, path], ["--top", "x", path], ["--top", "-1", path], ["--round-trips", "0", path], ["--nothing", path]):
+        done = programs.trace(*arguments)
+        tap.case("wrong use: " + (" ".join(getattr(w, "name", w) for w in arguments) or "no trace"), expect(
+            (done.returncode == 2, f"exit status {done.returncode}"), (done.stdout == "", "something on standard output"),
+            ("usage:" in done.stderr, "no usage")))
+    wrong = {"": "empty", "{": "expected a trace", "[1]": "expected an event", '[{"ph":"X"}{': "',' or ']'", '[{"name":"x"}]': "phase",
+             '[{"ph":"Q"}]': "phase", '[{"ph":"i","ts":"1"}]': "number", '[{"ph":"i","ts":99999999999999999999}]': "2^62",
+             '[{"ph":"i","args":{"bytes":"1"}}]': "number", '[{"ph":"i","name":"\\q"}]': "escape", "[]x": "end of the file",
+             '[{"ph":"i","ts":-1}]': "number"}
+    for text, word in wrong.items():
+        done = programs.trace("-", text=text)
+        tap.case(f"no trace: {text[:30]}", expect((done.returncode == 1, f"exit status {done.returncode}"), (word in done.stderr, done.stderr)))
+    done = programs.trace("/nonexistent/trace.json")
+    tap.case("a file that is not there", expect((done.returncode == 1, "exit status"), ("/nonexistent/trace.json" in done.stderr, done.stderr)))
+    done = programs.trace("--output", "/nonexistent/out", path)
+    tap.case("an output that cannot be written", expect((done.returncode == 1, "exit status"), ("/nonexistent/out" in done.stderr, done.stderr)))
+    done = programs.trace("--json", "-", text="[]")
+    tap.case("an empty trace", expect((done.returncode == 0, done.stderr), (json.loads(done.stdout)["events"] == 0, done.stdout)))
+
+
+def main():
+    command, traced, schema = sys.argv[1:]
+    schema = json.loads(pathlib.Path(schema).read_text())
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Programs(command, traced, folder)
+        path = programs.folder / "known.json"
+        done = programs.run("known", path)
+        tap.case("the program runs", expect((done.returncode == 0, done.stderr), (done.stderr == "", done.stderr)))
+        events = check_file(tap, "known", path, schema)
+        check_known_events(tap, events)
+        check_perfetto(tap, path)
+        check_known_summary(tap, programs, path)
+        check_text(tap, programs, path)
+        check_ends(tap, programs)
+        check_files(tap, programs)
+        check_limit(tap, programs)
+        check_words(tap, programs, path)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

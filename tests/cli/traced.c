@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program whose trace is known (test_trace.py): traced HOW [FILE]. FILE is the context's trace_file. Every other word of HOW than those of the table is
+ * wrong use.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+
+enum { COUNT = 4096, ROUNDS = 10, COPIES = 5, BIG = 3 << 18 };
+
+#define CHECK(call)                                                                             \
+    do {                                                                                        \
+        if ((call) != FERRY_OK) {                                                               \
+            fprintf(stderr, "traced: line %d: %s: %s\n", __LINE__, #call, ferry_last_error());  \
+            exit(1);                                                                            \
+        }                                                                                       \
+    } while (0)
+
+static float memory[COUNT];
+
+static void
+print_log(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    if (level <= FERRY_LOG_WARNING)
+        fprintf(stderr, "log %d: %s\n", (int)level, message);
+}
+
+static ferry_context *
+create_context(const char *path)
+{
+    const ferry_context_options options = {.devices = "emulated", .log = print_log, .device_bytes_limit = 4 << 20, .trace_file = path};
+    ferry_context *context;
+    CHECK(ferry_context_create(&options, &context));
+    return context;
+}
+
+static ferry_float_buffer
+create_buffer(ferry_context *context, const char *name, size_t count)
+{
+    ferry_float_buffer buffer;
+    CHECK(ferry_float_create(context, count, &(ferry_buffer_options){.name = name}, &buffer));
+    return buffer;
+}
+
+static void
+overwrite_host(ferry_float_buffer buffer)
+{
+    ferry_scope scope;
+    float *values;
+    CHECK(ferry_float_overwrite_host(buffer, &scope, &values));
+    memset(values, 0, ferry_float_bytes(buffer));
+    CHECK(ferry_scope_close(&scope));
+}
+
+static void
+update_host(ferry_float_buffer buffer)
+{
+    ferry_scope scope;
+    float *values;
+    CHECK(ferry_float_update_host(buffer, &scope, &values));
+    values[0]++;
+    CHECK(ferry_scope_close(&scope));
+}
+
+/* What is queued on the stream in a scope is not Ferry's to see, and nothing is. */
+static void
+update_device(ferry_float_buffer buffer)
+{
+    ferry_scope scope;
+    float *pointer;
+    CHECK(ferry_float_update_device(buffer, NULL, &scope, &pointer));
+    CHECK(ferry_scope_close(&scope));
+}
+
+static void
+overwrite_device(ferry_float_buffer buffer, size_t count)
+{
+    ferry_scope scope;
+    float *pointer;
+    CHECK(ferry_float_overwrite_device_range(buffer, 0, count, NULL, &scope, &pointer));
+    CHECK(ferry_scope_close(&scope));
+}
+
+static void
+read_device(ferry_float_buffer buffer)
+{
+    ferry_scope scope;
+    const float *pointer;
+    CHECK(ferry_float_read_device(buffer, NULL, &scope, &pointer));
+    CHECK(ferry_scope_close(&scope));
+}
+
+/* Ten times to the device and back. */
+static void
+ping_pong(ferry_context *context)
+{
+    ferry_float_buffer pong = create_buffer(context, "pong", COUNT);
+    overwrite_host(pong);
+    for (int i = 0; i < ROUNDS; i++) {
+        update_device(pong);
+        update_host(pong);
+    }
+    ferry_float_destroy(&pong);
+}
+
+/* Buffers that differ in what reads the fetched bytes. */
+static void
+fetch_needlessly(ferry_context *context)
+{
+    ferry_float_buffer needless = create_buffer(context, "needless", COUNT), half = create_buffer(context, "half", COUNT);
+    ferry_float_buffer used = create_buffer(context, "used", COUNT), left = create_buffer(context, "left", COUNT);
+    ferry_float_buffer hit = create_buffer(context, "hit", COUNT), held = create_buffer(context, "held", COUNT);
+    ferry_float_buffer all[] = {needless, half, used, left, hit, held};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        overwrite_host(all[i]);
+    update_device(needless);
+    overwrite_device(needless, COUNT);
+    update_device(half);
+    overwrite_device(half, COUNT / 2);
+    update_device(used);
+    read_device(used);
+    overwrite_device(used, COUNT);
+    update_device(left);
+    CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
+    overwrite_device(left, COUNT);
+    /* The fetch is read by its own scope. */
+    read_device(hit);
+    overwrite_device(hit, COUNT);
+    void *address;
+    CHECK(ferry_buffer_hold(held.raw, 1, &address));
+    update_device(held);
+    CHECK(ferry_buffer_release(held.raw, 1));
+    overwrite_device(held, COUNT);
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        ferry_float_destroy(&all[i]);
+}
+
+static ferry_status
+add_one(const ferry_call *call, void *user)
+{
+    size_t count;
+    float *values = ferry_float_call_array(call, 0, &count);
+    (void)user;
+    for (size_t i = 0; i < count; i++)
+        values[i]++;
+    return FERRY_OK;
+}
+
+static void
+launch(ferry_context *context)
+{
+    const ferry_parameter parameter = {.element = ferry_float_element(), .access = FERRY_UPDATE};
+    const ferry_kernel_source source = {.name = "add_one", .host_function = add_one, .parameters = &parameter, .parameter_count = 1};
+    ferry_float_buffer buffer = create_buffer(context, "launched", COUNT);
+    ferry_kernel *kernel;
+    overwrite_host(buffer);
+    CHECK(ferry_kernel_create(context, &source, &kernel));
+    const ferry_argument argument = ferry_float_argument(buffer);
+    for (int i = 0; i < 2; i++)
+        CHECK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(COUNT, 256), &argument, 1));
+    CHECK(ferry_float_copy_to(buffer, 0, memory, COUNT, NULL));
+    ferry_kernel_destroy(&kernel);
+    ferry_float_destroy(&buffer);
+}
+
+/* The device has memory for one of the two. */
+static void
+evict(ferry_context *context)
+{
+    ferry_float_buffer first = create_buffer(context, "first", BIG), second = create_buffer(context, "second", BIG);
+    overwrite_host(first);
+    overwrite_host(second);
+    read_device(first);
+    read_device(second);
+    ferry_float_destroy(&first);
+    ferry_float_destroy(&second);
+}
+
+/* Two pieces of one transfer, and a name that JSON cannot have as it is. */
+static void
+copy_pieces(ferry_context *context)
+{
+    ferry_float_buffer target = create_buffer(context, "quote \" back \\ tab \t byte \xff end", COUNT);
+    const ferry_copy_region regions[] = {ferry_float_region_from(target, 0, memory, 100), ferry_float_region_from(target, 1000, memory, 200)};
+    CHECK(ferry_copy(regions, 2, NULL));
+    ferry_float_destroy(&target);
+}
+
+static void *
+copy_on_thread(void *user)
+{
+    ferry_float_buffer buffer = create_buffer(user, "of a thread", COUNT);
+    pthread_setname_np(pthread_self(), "copier");
+    for (int i = 0; i < COPIES; i++)
+        CHECK(ferry_float_copy_from(buffer, 0, memory, COUNT, NULL));
+    ferry_float_destroy(&buffer);
+    return NULL;
+}
+
+static void
+use_threads(ferry_context *context)
+{
+    pthread_t threads[3];
+    for (size_t i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, copy_on_thread, context) != 0)
+            exit(1);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static int
+run_known(const char *path)
+{
+    ferry_context *context = create_context(path);
+    ping_pong(context);
+    fetch_needlessly(context);
+    launch(context);
+    evict(context);
+    copy_pieces(context);
+    use_threads(context);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+/* Both have the environment's name for their file. */
+static int
+run_contexts(const char *path)
+{
+    ferry_context *first = create_context(path), *second = create_context(path);
+    ping_pong(first);
+    launch(second);
+    ferry_context_destroy(&first);
+    ferry_context_destroy(&second);
+    return 0;
+}
+
+/* Enough entries for several chunks. */
+static void
+fill_chunks(ferry_context *context)
+{
+    for (int i = 0; i < 30; i++)
+        ping_pong(context);
+}
+
+static int
+run_abort(const char *path)
+{
+    ferry_context *context = create_context(path);
+    fill_chunks(context);
+    abort();
+}
+
+static int
+run_exit(const char *path)
+{
+    ferry_context *context = create_context(path);
+    ping_pong(context);
+    exit(0);
+}
+
+/* The child uses what it inherited, makes a context of its own, and exits in both ways that there are. */
+static int
+run_fork(const char *path)
+{
+    ferry_context *context = create_context(path);
+    ferry_float_buffer buffer = create_buffer(context, "parent's", COUNT);
+    ping_pong(context);
+    for (int i = 0; i < 2; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            ferry_float_destroy(&buffer);
+            ferry_context_destroy(&context);
+            ferry_context *own;
+            CHECK(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &own));
+            ping_pong(own);
+            ferry_context_destroy(&own);
+            if (i == 0)
+                exit(0);
+            _exit(0);
+        }
+        if (waitpid(child, &status, 0) != child || status != 0)
+            exit(1);
+    }
+    ferry_float_destroy(&buffer);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+/* Prints the status and the message. */
+static int
+run_refused(const char *path)
+{
+    const ferry_context_options options = {.devices = "emulated", .trace_file = path};
+    ferry_context *context = NULL;
+    ferry_status status = ferry_context_create(&options, &context);
+    printf("%s\n%s\n%s\n", ferry_status_name(status), status == FERRY_OK ? "" : ferry_last_error(), context ? "a context" : "none");
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+/* The file system has no room: all calls go on. */
+static int
+run_full(const char *path)
+{
+    ferry_context *context = create_context(path);
+    fill_chunks(context);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+/* Watching callbacks may open scopes that are hits, also in a traced context. */
+static bool
+open_in_callback(size_t done, size_t total, void *user)
+{
+    ferry_scope scope;
+    const float *values;
+    ferry_float_buffer *buffer = user;
+    (void)done;
+    (void)total;
+    CHECK(ferry_float_read_host(*buffer, &scope, &values));
+    CHECK(ferry_scope_close(&scope));
+    return true;
+}
+
+static int
+run_callback(const char *path)
+{
+    ferry_context *context = create_context(path);
+    ferry_float_buffer seen = create_buffer(context, "seen", COUNT), copied = create_buffer(context, "copied", COUNT);
+    overwrite_host(seen);
+    CHECK(ferry_float_copy_from(copied, 0, memory, COUNT, &(ferry_copy_options){.keep_going = open_in_callback, .user = &seen}));
+    ferry_float_destroy(&seen);
+    ferry_float_destroy(&copied);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct {
+        const char *how;
+        int (*run)(const char *path);
+    } ways[] = {{"known", run_known}, {"contexts", run_contexts}, {"abort", run_abort}, {"exit", run_exit},        {"fork", run_fork},
+                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}};
+    for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
+        if (!strcmp(argv[1], ways[i].how))
+            return ways[i].run(argc > 2 ? argv[2] : NULL);
+    fprintf(stderr, "usage: traced HOW [FILE]\n");
+    return 2;
+}
