@@ -342,7 +342,7 @@ closes_freely(const struct ferryi_scope *scope)
     bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
     if (free && lane) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-        free = stamps_freely(claim, copy) && (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+        free = lane->bit && ferryi_scope_stamps_freely(claim) && (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
     }
     ferryi_store_unlock_traced(store);
     return free;

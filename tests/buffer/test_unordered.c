@@ -398,7 +398,7 @@ static void
 test_capturing_streams_are_refused(void **state)
 {
     fixture *f = *state;
-    struct fakecuda fake;
+    struct fakecuda fake = {0};
     if (strcmp(device_of(f, 1)->kind, "cuda") != 0 || !fakecuda_find_driver(&fake))
         skip();
     consumer c = consumer_new(f, 1);
