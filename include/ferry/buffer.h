@@ -91,7 +91,15 @@ typedef struct ferry_wrap_options {
     bool read_only;                               /**< writes fail with
                                                        FERRY_ERROR_INVALID_ARGUMENT, and nothing is
                                                        copied back */
-    uint64_t reserved[4];
+    ferry_stream *release_on;                     /**< instead of the host, this stream waits for
+                                                       every use of the memory when the wrap ends,
+                                                       and on_release is called at once: for owners
+                                                       whose allocator reuses memory in the order of
+                                                       that stream. A stream of the context at any
+                                                       place, retained until the wrap ends; its
+                                                       native stream must live as long. NULL: the
+                                                       host waits */
+    uint64_t reserved[3];
 } ferry_wrap_options;
 
 /** Properties of a buffer. Strings live as long as the handle. */
@@ -158,9 +166,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *c
  * replica.
  *
  * Ferry never frees, moves, resizes or page-locks the memory. The buffer starts HOST_ONLY. The
- * memory must stay valid until ferry_buffer_unwrap(), or until the last handle is destroyed. The
- * caller owns `*out`.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_buffer_create().
+ * memory must stay valid until ferry_buffer_unwrap(), or until the last handle is destroyed.
+ * ferry_buffer_abandon() ends a wrap whose memory is already gone. The caller owns `*out`.
+ * @return the usual statuses, FERRY_ERROR_WRONG_CONTEXT also for options.release_on;
+ *         FERRY_ERROR_OVERFLOW as ferry_buffer_create().
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
                                                               size_t count, const ferry_wrap_options *options, ferry_buffer **out);
@@ -171,7 +180,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *con
  * Its content is what the work on `ready_on` leaves in the memory. The buffer starts DEVICE_ONLY.
  * The memory must stay valid as for ferry_buffer_wrap_host(). The caller owns `*out`.
  * @param ready_on NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_buffer_create().
+ * @return as ferry_buffer_wrap_host().
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
                                                                 size_t count, ferry_stream *ready_on,
@@ -180,13 +189,35 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *c
 /**
  * Ends a wrap: copies newer bytes back into the wrapped memory and sets `*buffer` to NULL.
  *
- * After a failure the buffer stays wrapped.
- * @param stream waits for every use of the memory; NULL: the call blocks until every use has
- *         completed
+ * Bytes that were discarded are written as zeros. The call blocks until the bytes that the host
+ * copies have arrived, and until calls of other threads on the buffer have ended. After a failure
+ * the buffer stays wrapped.
+ * @param stream waits for every use of the memory, beside options.release_on of the wrap. With
+ *         on_release and without release_on, the call blocks as for NULL. NULL: the call blocks
+ *         until every use has completed, unless the wrap has release_on
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream);
+
+/**
+ * Ends a wrap without touching its memory, which may be gone, and sets `*buffer` to NULL. Bytes
+ * that are newer elsewhere are lost.
+ *
+ * The call neither reads nor writes the memory and does not unregister it. It waits, as
+ * ferry_buffer_unwrap() does, for calls and queued work that still use the memory. The memory must
+ * be valid for these, and for every other thread: one that runs short of memory may write newer
+ * bytes back until this call begins. A device that fails meanwhile is logged. At last the call
+ * calls on_release with the address of the memory.
+ *
+ * The call works through any handle of the wrap, also a view, when it is the only one. Destroying
+ * other handles first does not touch the memory. Memory of ferry_context_register_host() stays
+ * registered.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
+ *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open. After a
+ *         failure the buffer stays wrapped.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffer);
 
 /**
  * Creates a view: a handle on `count` elements of `base` from `offset`, with the same element.
@@ -222,7 +253,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_from_raw(ferry_buffer *raw, 
 FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
 
 /**
- * Removes an owner and sets `*buffer` to NULL. The last owner destroys the buffer. Does not block.
+ * Removes an owner and sets `*buffer` to NULL. The last owner destroys the buffer. Does not block,
+ * except that the last owner of a wrap copies newer bytes back as ferry_buffer_unwrap() does. A
+ * failure of that is logged.
  *
  * Queued work stays safe: its memory is reused only after it completed. When a scope is still open,
  * the call logs an error, and closing the scope frees the memory. In a callback that must not

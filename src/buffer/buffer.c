@@ -153,8 +153,9 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_store_extra *extra = options->on_release ? ferryi_store_make_extra(store) : NULL;
-    if (options->on_release && !extra) {
+    bool has_owner = options->on_release || options->release_on;
+    struct ferryi_store_extra *extra = has_owner ? ferryi_store_make_extra(store) : NULL;
+    if (has_owner && !extra) {
         ferryi_store_release(store);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
     }
@@ -168,6 +169,9 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (extra) {
         extra->on_release = options->on_release;
         extra->on_release_user = options->user;
+        extra->release_on = options->release_on;
+        if (extra->release_on)
+            ferryi_stream_retain(extra->release_on);
     }
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
     *out = ferryi_store_open(store, interned, count);
@@ -175,13 +179,14 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
 }
 
 static ferry_status
-check_wrapped(const ferry_element *interned, const void *memory, size_t count, const char *what)
+check_wrapped(ferry_context *context, const ferry_element *interned, const void *memory, size_t count, const ferry_wrap_options *options, const char *what)
 {
+    ferryi_lane *lane;
     if (!memory && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory is NULL", what);
     if ((uintptr_t)memory % interned->align)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory at %p is not aligned to %zu bytes", what, memory, interned->align);
-    return FERRY_OK;
+    return options && options->release_on ? ferryi_context_lane(context, options->release_on, what, &lane) : FERRY_OK;
 }
 
 ferry_status
@@ -192,7 +197,7 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, voi
     size_t bytes;
     ferry_status status = check_creation(context, element, count, out, "wrap host memory", &interned, &bytes);
     if (status == FERRY_OK)
-        status = check_wrapped(interned, memory, count, "wrap host memory");
+        status = check_wrapped(context, interned, memory, count, options, "wrap host memory");
     return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, FERRY_PLACE_HOST, options, 0, out) : status;
 }
 
@@ -206,7 +211,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
     ferryi_stamp written = 0;
     ferry_status status = check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
     if (status == FERRY_OK)
-        status = check_wrapped(interned, memory, count, "wrap device memory");
+        status = check_wrapped(context, interned, memory, count, options, "wrap device memory");
     if (status == FERRY_OK)
         status = ferryi_context_lane(context, ready_on, "wrap device memory", &lane);
     if (status == FERRY_OK)
@@ -231,7 +236,7 @@ bring_back(ferryi_store *store, ferryi_lane *lane)
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
     if (!store->read_only && whole.end > 0)
-        status = ferryi_buffer_bring(store, whole, place, "unwrap", NULL);
+        status = ferryi_buffer_bring_back(store, whole, lane);
     return status == FERRY_OK ? ferryi_store_order(store, place, lane, true) : status;
 }
 
@@ -265,14 +270,18 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (!only)
         return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open" : "other handles, views or batches of it live");
-    /* Whoever hears of the release may free the memory: then the stream's wait is not enough. */
+    /* on_release may free the memory: then the stream's wait is not enough, unless the owner named a stream. */
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra && extra->on_release)
-        lane = NULL;
-    status = bring_back(store, lane);
+    ferryi_lane *release = extra && extra->release_on ? extra->release_on->lane : NULL;
+    if (release || (extra && extra->on_release))
+        status = bring_back(store, release);
+    else
+        status = bring_back(store, lane);
+    if (status == FERRY_OK && release && lane && lane != release)
+        status = ferryi_store_order(store, store->borrowed_place, lane, true);
     if (status != FERRY_OK)
         return status;
-    if (lane) {
+    if (release || (lane && !(extra && extra->on_release))) {
         /* The stream waits instead of us: nothing is left to wait for when the memory goes back. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
@@ -285,6 +294,50 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     ferryi_store_unlock(store);
     ferry_buffer_destroy(buffer);
     return FERRY_OK;
+}
+
+/*
+ * The wrapped memory counts as current and as read-only: the end of the wrap, and evictions until then, have nothing to copy back. Refused
+ * while claims exist, since a call that already runs may use the memory.
+ */
+static ferry_status
+disown(ferry_buffer *buffer)
+{
+    ferryi_store *store = buffer->store;
+    ferryi_store_lock(store);
+    ferryi_access_outlast_calls(store);
+    bool only = is_only_user(buffer), scopes = ferryi_store_scopes(store) > 0, ends = only && store->claim_count == 0;
+    if (ends) {
+        ferryi_valid_map_commit_whole(&store->map, store->borrowed_place, FERRYI_CHANGE_OVERWRITE);
+        store->read_only = true;
+    }
+    ferryi_store_unlock(store);
+    if (ends)
+        return FERRY_OK;
+    if (only)
+        return ferryi_callback_refuse_wait("abandon a buffer");
+    return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": %s", ferryi_store_name(store),
+                       scopes ? "a scope is open" : "other handles or views of it live");
+}
+
+ferry_status
+ferry_buffer_abandon(ferry_buffer **buffer)
+{
+    if (!buffer || !*buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a buffer: it is NULL");
+    ferryi_store *store = (*buffer)->store;
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "abandon a buffer", &range);
+    if (status != FERRY_OK)
+        return status;
+    if (store->borrowed_place == FERRYI_PLACE_NONE)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": it wraps no memory", ferryi_store_name(store));
+    status = ferryi_access_wait_calls(store, "abandon a buffer");
+    if (status == FERRY_OK)
+        status = disown(*buffer);
+    if (status == FERRY_OK)
+        ferry_buffer_destroy(buffer);
+    return status;
 }
 
 /* -- views ----------------------------------------------------------------------------------------- */

@@ -79,6 +79,8 @@ ferry_status ferryi_place_settle(ferryi_store *store, int place);
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
 ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
                                  const ferry_copy_options *options);
+/* Moves newer bytes into wrapped memory. Where nothing must cross the host, `lane` waits for the writes instead of the host; NULL: the host waits. */
+ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane);
 /* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to the place `to`. */
 ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason);
 /* Do some bytes of the range have their value at these places and nowhere else? */

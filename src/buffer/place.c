@@ -20,6 +20,17 @@ ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, c
     return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL) : status;
 }
 
+/* A lane of another place has no part in an access; the caller orders it. */
+ferry_status
+ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane)
+{
+    int place = store->borrowed_place;
+    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = (uint8_t)place,
+                                   .lane = lane && lane->place == place ? lane : NULL, .reason = "unwrap"};
+    ferry_status status = ferryi_access_open(&access, 1);
+    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.lane) : status;
+}
+
 static ferry_status
 check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what, struct ferryi_range *out)
 {

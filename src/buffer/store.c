@@ -212,14 +212,29 @@ call_on_release(const ferryi_store *store, void *memory)
     ferryi_last_error_restore(&kept);
 }
 
-/* The owner of borrowed memory hears when nothing uses it any more. */
+/* The stream that waits for the last uses of wrapped memory; NULL: the host does. */
+static ferryi_lane *
+release_lane(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra && extra->release_on ? extra->release_on->lane : NULL;
+}
+
+static ferry_status
+wait_for_uses(ferryi_order *order, ferryi_lane *lane, const struct ferryi_place_copy *copy)
+{
+    ferry_status status = ferryi_stamp_wait(order, lane, copy->written);
+    return status == FERRY_OK ? ferryi_lanes_wait(order, lane, copy->readers) : status;
+}
+
+/* Tells the owner of borrowed memory that nothing uses it any more, or that its stream waits for all uses. The host waits where the stream cannot. */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
     void *memory = copy->pointer;
     ferryi_order *order = &store->context->order;
-    if (!ferryi_store_is_dead(store) && (ferryi_stamp_wait(order, NULL, copy->written) != FERRY_OK ||
-                                         ferryi_lanes_wait(order, NULL, copy->readers) != FERRY_OK))
+    ferryi_lane *lane = release_lane(store);
+    if (!ferryi_store_is_dead(store) && !(lane && wait_for_uses(order, lane, copy) == FERRY_OK) && wait_for_uses(order, NULL, copy) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
                    ferry_last_error());
     call_on_release(store, memory);
@@ -240,9 +255,13 @@ release_copies(ferryi_store *store)
             release_borrowed(store, &copy);
     }
     /* Wrapped memory of no bytes may have no address. */
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra && extra->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
+    if (extra && extra->release_on) {
+        ferryi_stream_release(extra->release_on);
+        extra->release_on = NULL;
+    }
 }
 
 /* The end of a wrap brings newer bytes back, as unwrap does, but has nobody to tell. */
@@ -253,7 +272,8 @@ end_wrap(ferryi_store *store)
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
         return;
-    if (ferryi_buffer_bring(store, whole, store->borrowed_place, "unwrap", NULL) != FERRY_OK)
+    ferryi_lane *lane = release_lane(store);
+    if (!(lane && ferryi_buffer_bring_back(store, whole, lane) == FERRY_OK) && ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
                    ferryi_store_name(store), ferry_last_error());
 }

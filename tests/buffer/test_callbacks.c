@@ -270,6 +270,7 @@ export_arrow(ferry_lease *lease)
 }
 
 RETURN(ferry_buffer_unwrap, &w->wrap, NULL)
+RETURN(ferry_buffer_abandon, &w->wrap)
 DO(ferry_lease_export_dlpack, return export_lease(w, export_versioned);)
 DO(ferry_lease_export_dlpack_legacy, return export_lease(w, export_legacy);)
 DO(ferry_lease_export_arrow, return export_lease(w, export_arrow);)
@@ -409,7 +410,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_for_each_block),
     E(WORKS, ferry_block_label), E(WORKS, ferry_file_pipeline), E(WORKS, ferry_buffer_reserve),
 
-    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
+    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_abandon), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
     E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, copy_from_async), E(WAITS, copy_to_async), E(WAITS, copy_async),
     E(WAITS, fill_async), E(WAITS, copy_from_watched), E(WAITS, copy_to_watched), E(WAITS, copy_watched), E(WAITS, fill_watched),
     E(WAITS, ferry_copy), E(WAITS, rows_to), E(WAITS, rows), E(WAITS, rows_from_async), E(WAITS, rows_to_async), E(WAITS, rows_async),

@@ -448,7 +448,7 @@ scene_read_only(const struct scene *s)
     enum { COUNT = 512, BYTES = 4096 };
     int *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t first = s->flags / 16;
-    ferry_wrap_options options = {.read_only = true, .name = "read only"};
+    ferry_wrap_options options = {.read_only = true, .name = "read only", .release_on = s->flags & 32 ? s->stream : NULL};
     ferry_buffer *buffer;
     if (memory == MAP_FAILED)
         return;
@@ -459,6 +459,9 @@ scene_read_only(const struct scene *s)
         use_read_only(s, buffer, COUNT);
         if (s->flags & 16) {
             (void)WENT(s, ferry_buffer_unwrap(&buffer, NULL));
+        } else if (s->flags & 4) {
+            mprotect(memory, BYTES, PROT_NONE);
+            (void)WENT(s, ferry_buffer_abandon(&buffer));
         }
         ferry_buffer_destroy(&buffer);
     }

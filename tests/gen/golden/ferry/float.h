@@ -102,7 +102,7 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
  *
  * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
  * memory must stay valid until ferry_float_unwrap(), or until the last handle is
- * destroyed.
+ * destroyed. ferry_float_abandon() ends a wrap whose memory is already gone.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -140,6 +140,19 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
 {
     return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
+}
+
+/**
+ * Ends a wrap without touching its memory, which may be gone, and empties the handle. Bytes that
+ * are newer elsewhere are lost. The call waits for work that still uses the memory. After a failure
+ * the buffer stays wrapped.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
+ *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_abandon(ferry_float_buffer *buffer)
+{
+    return ferry_buffer_abandon(FERRY_RAW(buffer));
 }
 
 /**

@@ -126,7 +126,7 @@ mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, 
  *
  * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
  * memory must stay valid until mylib_vec3_unwrap(), or until the last handle is
- * destroyed.
+ * destroyed. mylib_vec3_abandon() ends a wrap whose memory is already gone.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_vec3_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -164,6 +164,19 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
 {
     return ferry_buffer_unwrap(FERRY_RAW(buffer), stream);
+}
+
+/**
+ * Ends a wrap without touching its memory, which may be gone, and empties the handle. Bytes that
+ * are newer elsewhere are lost. The call waits for work that still uses the memory. After a failure
+ * the buffer stays wrapped.
+ * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
+ *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_abandon(mylib_vec3_buffer *buffer)
+{
+    return ferry_buffer_abandon(FERRY_RAW(buffer));
 }
 
 /**
