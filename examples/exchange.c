@@ -149,7 +149,7 @@ main(void)
     FERRY_TRY(status, out, import_picture(context, &buffer));
     FERRY_TRY(status, out, ferry_buffer_fill(buffer, ferry_float_element(), 0, COLUMNS, &one, NULL));
     FERRY_TRY(status, out, lend_transposed(buffer, &tensor));
-    /* While the consumer has it nobody writes; the message names who has it. */
+    /* While the consumer has it, writes fail. The message names who has it. */
     if (ferry_buffer_fill(buffer, ferry_float_element(), 0, 1, &one, NULL) == FERRY_ERROR_BUSY)
         printf("busy: %s\n", ferry_last_error());
 out:
