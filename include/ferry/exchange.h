@@ -129,7 +129,8 @@ typedef struct ferry_import_options {
     const char *name;         /**< name of the buffer in messages; copied */
     ferry_stream *ready_on;   /**< the producer's work on the memory is ordered before later work
                                    of this stream. NULL: the default stream of the memory's place */
-    ferry_stream *release_on; /**< as in ferry_wrap_options */
+    ferry_stream *release_on; /**< waits for every use of the memory instead of the host, and the
+                                   deleter is called at once; as in ferry_wrap_options */
     bool read_only;           /**< writes to the buffer fail, also where the producer allows them */
     uint64_t reserved[4];
 } ferry_import_options;

@@ -100,7 +100,11 @@ fill_tensor(struct export *export, const ferry_lease *lease, const struct dimens
     out->dtype.code = codes[element->kind];
     out->dtype.bits = (uint8_t)(is_struct ? 8 : element->bits);
     out->dtype.lanes = 1;
-    return status == FERRY_OK ? ferry_context_exchange_device(lease->context, lease->place, &out->device.type, &out->device.id) : status;
+    out->device.type = FERRYI_DL_CPU;
+    out->device.id = 0;
+    if (status != FERRY_OK || lease->place == FERRY_PLACE_HOST)
+        return status;
+    return ferry_context_exchange_device(lease->context, lease->place, &out->device.type, &out->device.id);
 }
 
 static void

@@ -58,8 +58,6 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu bytes at no address", bytes);
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
-    if (options->release_on)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "this release has no release_on");
     ferry_status status = find_place(context, import, ready_on, &place);
     if (status != FERRY_OK)
         return status;
@@ -71,7 +69,7 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
     /* The address of an empty tensor means nothing. */
     void *memory = bytes > 0 ? import->memory : NULL;
     const ferry_wrap_options wrap = {.name = options->name, .on_release = import->on_release, .user = import->user,
-                                     .read_only = import->read_only || options->read_only};
+                                     .read_only = import->read_only || options->read_only, .release_on = options->release_on};
     return place == FERRY_PLACE_HOST
                ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
                : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);

@@ -4,7 +4,7 @@
 import ctypes
 
 BUFFER, TYPESTR, ARROW = 1, 2, 3
-OK, INVALID_ARGUMENT, UNSUPPORTED = 0, 1, 10
+OK, INVALID_ARGUMENT, BUSY, UNSUPPORTED = 0, 1, 6, 10
 FLOAT, BFLOAT, INT, UINT, BOOL, COMPLEX, STRUCT = range(1, 8)
 READ, UPDATE, OVERWRITE = 1, 2, 3
 REST = ctypes.c_size_t(-1).value
@@ -74,6 +74,12 @@ class Library:
         self.do("ferry_buffer_copy_to", buffer, element, ctypes.c_size_t(0), room, ctypes.c_size_t(count), None)
         return room.raw[:count * dtype_bytes]
 
+    def buffer_of(self, context, element, data, count):
+        """A buffer with these bytes."""
+        out = ctypes.c_void_p()
+        self.do("ferry_buffer_create_from", context, element, data, ctypes.c_size_t(count), None, ctypes.byref(out))
+        return out
+
     def fill(self, buffer, value):
         self.do("ferry_buffer_fill", buffer, self.c.ferry_buffer_element(buffer), ctypes.c_size_t(0), ctypes.c_size_t(REST), value, None)
 
@@ -109,9 +115,25 @@ LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 USED = {LEGACY: b"used_dltensor", VERSIONED: b"used_dltensor_versioned"}
 
 
+# Where each struct has the function that ends it, which gets the struct.
+RELEASE_OFFSETS = {LEGACY: 56, VERSIONED: 16, b"arrow_array": RELEASE_OFFSET, b"arrow_schema": 56}
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _destroy_capsule(capsule):
+    """Ends what nobody took: a tensor whose capsule was not renamed, an Arrow struct that was not moved."""
+    for name, offset in RELEASE_OFFSETS.items():
+        if _is_valid(capsule, name):
+            inner = _pointer_of(capsule, name)
+            release = ctypes.c_void_p.from_address(inner + offset).value
+            if release:
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(inner)
+
+
 def capsule_of(pointer, name):
-    """An unused capsule that frees nothing by itself."""
-    return _api.PyCapsule_New(pointer, name, None)
+    return _api.PyCapsule_New(pointer, name, ctypes.cast(_destroy_capsule, ctypes.c_void_p))
 
 
 def take(capsule):
@@ -160,3 +182,49 @@ def import_arrow(ferry, context, array):
     ferry.do("ferry_buffer_import_arrow", context, ctypes.byref(device), schema_pointer, None, ctypes.byref(out))
     ctypes.memset(inner + RELEASE_OFFSET, 0, ctypes.sizeof(ctypes.c_void_p))
     return out
+
+
+# -- exports ------------------------------------------------------------------------------------------
+
+
+class LeaseOptions(ctypes.Structure):
+    _fields_ = [("stream", ctypes.c_void_p), ("label", ctypes.c_char_p), ("offset", ctypes.c_size_t), ("count", ctypes.c_size_t),
+                ("access", ctypes.c_int), ("place", ctypes.c_int), ("reserved", ctypes.c_uint64 * 4)]
+
+
+class Layout(ctypes.Structure):
+    _fields_ = [("rank", ctypes.c_int), ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("reserved", ctypes.c_uint64 * 2)]
+
+
+class Lease:
+    """A lease on host memory that goes out as a DLPack tensor or as an Arrow array."""
+
+    def __init__(self, ferry, buffer, access, shape=None, strides=None, offset=0):
+        self.ferry, self.handle, self.layout, self.kept = ferry, ctypes.c_void_p(), None, []
+        pointer = ctypes.c_void_p()
+        options = LeaseOptions(label=b"a test of Python", access=access, offset=offset)
+        ferry.do("ferry_lease_open", buffer, ferry.c.ferry_buffer_element(buffer), ctypes.byref(options), ctypes.byref(self.handle),
+                 ctypes.byref(pointer))
+        if shape is not None:
+            numbers = ctypes.c_int64 * max(1, len(shape))
+            self.layout = Layout(rank=len(shape), shape=numbers(*shape), strides=numbers(*strides) if strides else None)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, stream=None, max_version=None, dl_device=None, copy=None):
+        name = VERSIONED if max_version else LEGACY
+        out = ctypes.c_void_p()
+        call = "ferry_lease_export_dlpack" if max_version else "ferry_lease_export_dlpack_legacy"
+        self.ferry.do(call, self.handle, ctypes.byref(self.layout) if self.layout else None, ctypes.byref(out))
+        return capsule_of(out, name)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        array, schema = ArrowDeviceArray(), ctypes.create_string_buffer(72)
+        self.ferry.do("ferry_lease_export_arrow", self.handle, ctypes.byref(array), schema)
+        self.kept += [array, schema]  # consumers move what is in them
+        return capsule_of(ctypes.addressof(schema), b"arrow_schema"), capsule_of(ctypes.addressof(array), b"arrow_array")
+
+    def close(self):
+        self.ferry.destroy("ferry_lease_destroy", self.handle)

@@ -15,7 +15,8 @@ import sys
 sys.path.insert(0, sys.argv[2])
 if os.environ.get("FERRY_TEST_PYTHON_PATH"):
     sys.path.insert(1, os.environ["FERRY_TEST_PYTHON_PATH"])
-from binding import ARROW, INVALID_ARGUMENT, TYPESTR, UNSUPPORTED, Failure, import_arrow, import_dlpack, open_library  # noqa: E402
+from binding import (ARROW, BUFFER, BUSY, INVALID_ARGUMENT, READ, TYPESTR, UNSUPPORTED, UPDATE, Failure, Lease, import_arrow,  # noqa: E402
+                     import_dlpack, open_library)
 from tap import Tap  # noqa: E402
 
 
@@ -27,6 +28,8 @@ def optional(name):
 
 
 np, pyarrow, nanoarrow = optional("numpy"), optional("pyarrow"), optional("nanoarrow")
+
+IS_OLD = np and int(np.__version__.split(".")[0]) < 2  # NumPy 1 has neither versioned tensors nor their bool
 
 
 class Checks:
@@ -174,6 +177,139 @@ def case_nanoarrow(ferry, context, checks):
     case_arrow(ferry, context, checks, nanoarrow_of)
 
 
+# -- exports ------------------------------------------------------------------------------------------
+
+
+def made_of(ferry, context, array):
+    return ferry.buffer_of(context, ferry.parse(TYPESTR, array.dtype.str), array.tobytes(), array.size)
+
+
+def case_exported_types(ferry, context, checks):
+    for dtype in numpy_types():
+        if dtype == np.bool_ and IS_OLD:
+            continue
+        values = (np.arange(24) % 2 if dtype == np.bool_ else np.arange(24)).astype(dtype)
+        buffer = made_of(ferry, context, values)
+        lease = Lease(ferry, buffer, UPDATE, (2, 3, 4))
+        array = np.from_dlpack(lease)
+        lease.close()
+        checks.equal((array.dtype, array.shape, array.tobytes()), (dtype, (2, 3, 4), values.tobytes()), "array")
+        del array
+        gc.collect()
+        ferry.fill(buffer, values[1:2].tobytes())  # nothing is open any more
+        ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_export_outlives_all(ferry, context, checks):
+    """The array is used after its lease, its buffer and its context were destroyed."""
+    own = ferry.context("host")
+    buffer = made_of(ferry, own, np.arange(1000, dtype="f4"))
+    lease = Lease(ferry, buffer, UPDATE)
+    array = np.from_dlpack(lease)
+    lease.close()
+    ferry.destroy("ferry_buffer_destroy", buffer)
+    ferry.destroy("ferry_context_destroy", own)
+    if array.flags.writeable:  # older releases of NumPy take every array as read-only
+        array += 1
+        array -= 1
+    checks.equal(array.tolist(), list(range(1000)), "values")
+    view = array[10:20]
+    del array
+    gc.collect()
+    checks.equal(view.sum(), 145.0, "a view's sum")
+
+
+def case_written_by_numpy(ferry, context, checks):
+    values = np.arange(24, dtype="i4")
+    buffer = made_of(ferry, context, values)
+    lease = Lease(ferry, buffer, UPDATE, (6, 4), (1, 6))
+    array = np.from_dlpack(lease)
+    lease.close()
+    checks.equal(array.tolist(), values.reshape(4, 6).T.tolist(), "transposed")
+    if array.flags.writeable:
+        array[0, 1] = values[6] = 77
+    checks.fails(BUSY, "another use", lambda: ferry.fill(buffer, values[:1].tobytes()))
+    del array
+    gc.collect()
+    checks.equal(ferry.read(buffer, 24, 4), values.tobytes(), "bytes")
+    ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_read_lease(ferry, context, checks):
+    buffer = made_of(ferry, context, np.arange(10, dtype="f8"))
+    lease = Lease(ferry, buffer, READ, offset=4)
+    checks.fails(UNSUPPORTED, "a legacy tensor", lease.__dlpack__)
+    if not IS_OLD:
+        array = np.from_dlpack(lease)
+        checks.equal((array.tolist(), array.flags.writeable), ([4.0, 5, 6, 7, 8, 9], False), "array")
+        del array
+        gc.collect()
+    lease.close()
+    ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_unused_capsules(ferry, context, checks):
+    buffer = made_of(ferry, context, np.arange(10, dtype="f8"))
+    for access in (READ, UPDATE):
+        lease = Lease(ferry, buffer, access)
+        lease.__dlpack__(max_version=(1, 0))
+        if access == READ:
+            lease.__arrow_c_array__()
+        lease.close()
+        gc.collect()
+        ferry.fill(buffer, np.float64(1).tobytes())
+    ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_struct(ferry, context, checks):
+    dtype = np.dtype([("x", "f4"), ("v", "f4", (2,))])
+    values = np.zeros(5, dtype)
+    values["x"] = np.arange(5)
+    element = ferry.parse(BUFFER, memoryview(values).format)
+    buffer = ferry.buffer_of(context, element, values.tobytes(), 5)
+    lease = Lease(ferry, buffer, UPDATE)
+    array = np.from_dlpack(lease)
+    lease.close()
+    checks.equal((array.dtype, array.shape), (np.dtype("u1"), (5, 12)), "bytes")
+    checks.equal(array.view(dtype)[:, 0]["x"].tolist(), [0.0, 1, 2, 3, 4], "fields")
+    del array
+    gc.collect()
+    ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_exported_arrow(ferry, context, checks, take_array):
+    """`take_array` makes an array of their own over the lease's, and the values as a list."""
+    for name, letter in ARROW_LETTERS.items():
+        values = np.arange(50).astype(name)
+        buffer = made_of(ferry, context, values)
+        lease = Lease(ferry, buffer, READ, offset=10)
+        array, numbers = take_array(lease)
+        lease.close()
+        checks.equal(list(numbers), values[10:].tolist(), f"values of {name}")
+        checks.fails(BUSY, f"a write while {letter} is out", lambda: ferry.fill(buffer, values[:1].tobytes()))
+        del array, numbers
+        gc.collect()
+        ferry.fill(buffer, values[:1].tobytes())
+        ferry.destroy("ferry_buffer_destroy", buffer)
+
+
+def case_exported_to_pyarrow(ferry, context, checks):
+    def take_array(lease):
+        array = pyarrow.array(lease)
+        array.validate(full=True)
+        return array, array.to_pylist()
+
+    case_exported_arrow(ferry, context, checks, take_array)
+
+
+def case_exported_to_nanoarrow(ferry, context, checks):
+    def take_array(lease):
+        array = nanoarrow.Array(lease)
+        return array, array.to_pylist()
+
+    case_exported_arrow(ferry, context, checks, take_array)
+
+
 CASES = [
     ("types of NumPy", case_types, ["numpy"]),
     ("layouts of NumPy", case_layouts, ["numpy"]),
@@ -182,6 +318,14 @@ CASES = [
     ("writes reach NumPy", case_written_back, ["numpy"]),
     ("pyarrow arrays", case_pyarrow, ["numpy", "pyarrow"]),
     ("nanoarrow arrays", case_nanoarrow, ["numpy", "nanoarrow"]),
+    ("exported types", case_exported_types, ["numpy"]),
+    ("an export outlives all", case_export_outlives_all, ["numpy"]),
+    ("NumPy writes", case_written_by_numpy, ["numpy"]),
+    ("a READ lease in NumPy", case_read_lease, ["numpy"]),
+    ("capsules that nobody takes", case_unused_capsules, ["numpy"]),
+    ("structs in NumPy", case_struct, ["numpy"]),
+    ("exports to pyarrow", case_exported_to_pyarrow, ["numpy", "pyarrow"]),
+    ("exports to nanoarrow", case_exported_to_nanoarrow, ["numpy", "nanoarrow"]),
 ]
 PACKAGES = {"numpy": np, "pyarrow": pyarrow, "nanoarrow": nanoarrow}
 

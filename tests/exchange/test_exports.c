@@ -465,6 +465,43 @@ test_arrow_arrays(void **state)
     }
 }
 
+/* "At a device place the call blocks until the bytes are in place": for a stream that Ferry does not know. */
+static void
+test_arrow_arrays_are_ready_for_any_stream(void **state)
+{
+    fixture *f = *state;
+    for (int place = 1; place <= f->places; place++) {
+        ferryi_device *device = device_of(f, place);
+        void *stream, *pinned;
+        if (device->capabilities & FERRYI_DEVICE_COHERENT)
+            continue;
+        OK(device->ops->stream_create(device, &stream));
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &pinned));
+        for (int unordered = 0; unordered < 2; unordered++) {
+            ferry_buffer *b = make_counting(f, COUNT, 0);
+            struct ArrowDeviceArray array;
+            struct ArrowSchema schema;
+            ferry_lease *lease;
+            void *pointer;
+            memset(pinned, 0xff, COUNT * sizeof(int));
+            write_counting(f, b, place, 0, FERRY_REST, 20); /* queued, and maybe not begun */
+            const ferry_lease_options options = {.access = FERRY_READ, .place = place, .stream = unordered ? NULL : stream_of(f, place)};
+            OK(ferry_lease_open(b, INT, &options, &lease, &pointer));
+            OK(ferry_lease_export_arrow(lease, &array, &schema));
+            ferry_lease_destroy(&lease);
+            OK(device->ops->copy_download(device, pinned, array.array.buffers[1], COUNT * sizeof(int), stream));
+            OK(device->ops->stream_synchronize(device, stream));
+            for (int i = 0; i < COUNT; i++)
+                assert_int_equal(((int *)pinned)[i], i + 20);
+            array.array.release(&array.array);
+            schema.release(&schema);
+            ferry_buffer_destroy(&b);
+        }
+        OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
+        OK(device->ops->stream_destroy(device, stream));
+    }
+}
+
 int
 main(void)
 {
@@ -479,6 +516,7 @@ main(void)
         TEST(test_a_closed_lease_keeps_its_memory),
         TEST(test_an_import_of_an_export),
         TEST(test_arrow_arrays),
+        TEST(test_arrow_arrays_are_ready_for_any_stream),
     };
     return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
 }

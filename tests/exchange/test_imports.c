@@ -502,8 +502,7 @@ test_arguments_of_imports(void **state)
     OK(ferry_context_create(&(ferry_context_options){.devices = "host", .buffer_bytes_limit = 40}, &small));
     fixture limited = {.context = small};
     refuses(&limited, FERRY_ERROR_OVERFLOW, VERSIONED, make(VERSIONED, 11), NULL);
-    if (!f->coherent)
-        refuses(&limited, UNSUPPORTED, VERSIONED, make(VERSIONED, 0), &(ferry_import_options){.release_on = f->stream});
+    refuses(&limited, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, 10), &(ferry_import_options){.release_on = f->stream});
     ferry_context_destroy(&small);
 }
 
@@ -651,6 +650,57 @@ test_deleters_run_after_queued_work(void **state)
         expect_counting(f, target, 0, 0, FERRY_REST, 7);
         ferry_buffer_destroy(&target);
     }
+}
+
+/* "waits for every use of the memory instead of the host, and the deleter is called at once": the allocator reuses it on that stream. */
+struct reuse {
+    fixture *f;
+    ferry_stream *stream;
+    int *memory, *zeros;
+    bool called;
+};
+
+static void
+clear_on_stream(void *user)
+{
+    struct reuse *reuse = user;
+    ferryi_device *device = device_of(reuse->f, 1);
+    reuse->called = true;
+    assert_int_equal(device->ops->copy_upload(device, reuse->memory, reuse->zeros, COUNT * sizeof(int), ferry_stream_native(reuse->stream)), FERRY_OK);
+}
+
+static void
+test_a_stream_waits_for_the_last_use(void **state)
+{
+    fixture *f = *state;
+    ferryi_device *device = device_of(f, 1);
+    struct reuse reuse = {.f = f, .memory = device_alloc(f, 1, COUNT * sizeof(int))};
+    void *made = make(VERSIONED, COUNT), *zeros;
+    ferry_buffer *b, *target = make_ints(f, COUNT);
+    if (f->coherent || device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &zeros) != FERRY_OK) {
+        exchange_free(made);
+        ferry_buffer_destroy(&target);
+        device_free(f, 1, reuse.memory);
+        skip();
+    }
+    memset(zeros, 0, COUNT * sizeof(int));
+    reuse.zeros = zeros;
+    OK(ferry_stream_create(f->context, 1, &reuse.stream));
+    set_device(f, 1, exchange_around(made), VERSIONED, reuse.memory);
+    exchange_around(made)->deleted = clear_on_stream;
+    exchange_around(made)->user = &reuse;
+    OK(ferry_buffer_import_dlpack(f->context, made, &(ferry_import_options){.ready_on = f->stream, .release_on = reuse.stream}, &b));
+    write_counting(f, b, 1, 0, FERRY_REST, 7);
+    touch(f, target, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL)); /* queued on streams of the library */
+    ferry_buffer_destroy(&b);
+    assert_true(reuse.called);
+    expect_counting(f, target, 0, 0, FERRY_REST, 7);
+    OK(ferry_stream_synchronize(reuse.stream));
+    ferry_stream_destroy(&reuse.stream);
+    ferry_buffer_destroy(&target);
+    OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, zeros));
+    device_free(f, 1, reuse.memory);
 }
 
 /* "The array's `sync_event` is waited for by `options->ready_on`": work on a stream that Ferry does not know. */
@@ -814,6 +864,7 @@ main(void)
         TEST(test_hostile_arrow_arrays),
         TEST(test_memory_of_devices_is_ordered_after_its_stream),
         TEST(test_deleters_run_after_queued_work),
+        TEST(test_a_stream_waits_for_the_last_use),
         TEST(test_events_of_arrow_arrays),
         TEST(test_memory_of_the_host_that_a_device_writes),
         TEST(test_streams_of_imports),

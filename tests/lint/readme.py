@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""README's C programs compile without warnings, run on every kind of device, and print what README says.
+"""The C programs of a document compile without warnings, run on every kind of device, and print what the document says.
 
-usage: readme.py README LIBRARY INCLUDE-FOLDER... -- COMPILER...
+usage: readme.py DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
 
 A program is a ```c block with a main(); a ```text block right after it is its output.
 """
@@ -36,7 +36,7 @@ def run_program(program, device, expected):
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
     if expected and done.stdout != expected:
-        return [f"printed {done.stdout!r}, README says {expected!r}"]
+        return [f"printed {done.stdout!r}, the document says {expected!r}"]
     return []
 
 
@@ -47,7 +47,7 @@ def main():
     programs = [(text, output) for text, output in PROGRAM.findall(pathlib.Path(readme).read_text(encoding="utf-8"))
                 if "main(" in text]
     tap = Tap()
-    tap.case("README has a program", [] if programs else ["no ```c block with a main()"])
+    tap.case("there is a program", [] if programs else ["no ```c block with a main()"])
     for number, (text, output) in enumerate(programs, 1):
         with tempfile.TemporaryDirectory() as folder:
             program, problems = compile_program(text, folder, library, includes, compiler)
