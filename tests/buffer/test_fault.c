@@ -221,6 +221,41 @@ static ferry_status run_overwrite_host(struct world *world) { return scope_at(wo
 static ferry_status run_read_device(struct world *world) { return scope_at(world, 1, FERRY_READ, 0); }
 static ferry_status run_update_device(struct world *world) { return scope_at(world, 1, FERRY_UPDATE, 0); }
 
+static ferry_status
+lease_at(struct world *world, int place, ferry_access access, int add)
+{
+    ferry_lease *lease;
+    void *memory;
+    ferry_lease_options options = {.access = access, .place = place, .offset = 100, .count = 2000, .label = "holder"};
+    ferry_status status = ferry_lease_open(world->a, INT, &options, &lease, &memory);
+    if (status != FERRY_OK)
+        return status;
+    for (int i = 0; i < 2000 && add; i++)
+        ((int *)memory)[i] = 1100 + i + add;
+    status = ferry_lease_close(lease);
+    ferry_lease_destroy(&lease);
+    return status;
+}
+
+static ferry_status run_lease_read(struct world *world) { return lease_at(world, 0, FERRY_READ, 0); }
+static ferry_status run_lease_update(struct world *world) { return lease_at(world, 0, FERRY_UPDATE, 7); }
+static ferry_status run_lease_device(struct world *world) { return lease_at(world, 1, FERRY_UPDATE, 0); }
+
+static ferry_status
+run_unordered(struct world *world)
+{
+    ferry_scope scope;
+    void *memory;
+    ferry_status status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, world->stream, 100, 2000, &scope, &memory);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_scope_wait(&scope);
+    ferry_status closed = ferry_scope_close_unordered(&scope);
+    if (status == FERRY_OK && closed == FERRY_OK)
+        status = ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL);
+    return status == FERRY_OK ? closed : status;
+}
+
 static void
 expect_host_write(struct world *world)
 {
@@ -709,6 +744,10 @@ static const struct scenario scenarios[] = {
     {"read at the device", run_read_device, NULL, false},
     {"update at the device", run_update_device, NULL, false},
     {"open several", run_open_all, NULL, false},
+    {"lease to read", run_lease_read, NULL, false},
+    {"lease to update", run_lease_update, expect_host_write, false},
+    {"lease at the device", run_lease_device, NULL, false},
+    {"end without an order", run_unordered, NULL, false},
     {"sync to the host", run_sync_host, NULL, false},
     {"sync to the device", run_sync_device, NULL, false},
     {"evict from the host", run_evict_host, NULL, false},

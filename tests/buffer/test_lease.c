@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { COUNT = 3000, BYTES = COUNT * (int)sizeof(int) };
 
@@ -596,6 +597,119 @@ test_many_at_once(void **state)
     ferry_buffer_destroy(&many.buffer);
 }
 
+/* -- who goes last ------------------------------------------------------------------------------------------ */
+
+/* What can be destroyed in any order, and where. */
+enum what { CONTEXT, BUFFER, VIEW, LEASE, WHATS };
+enum where { HERE, ON_A_THREAD, IN_ON_RELEASE, WHERES };
+
+struct scene {
+    ferry_context *context;
+    ferry_buffer *buffer, *view;
+    ferry_lease *lease;
+    int order[WHATS];
+    atomic_int ended; /* on a separate thread */
+    atomic_int alive; /* buffers that outlived the context */
+    atomic_int errors;
+};
+
+static void
+note_end(ferry_log_level level, const char *message, void *user)
+{
+    struct scene *scene = user;
+    if (level == FERRY_LOG_ERROR)
+        atomic_fetch_add(strstr(message, "is still alive") ? &scene->alive : &scene->errors, 1);
+    if (strstr(message, "has ended it"))
+        atomic_store(&scene->ended, 1);
+}
+
+static void
+destroy_in_order(struct scene *scene)
+{
+    for (int i = 0; i < WHATS; i++) {
+        switch (scene->order[i]) {
+        case CONTEXT: ferry_context_destroy(&scene->context); break;
+        case BUFFER: ferry_buffer_destroy(&scene->buffer); break;
+        case VIEW: ferry_buffer_destroy(&scene->view); break;
+        default: ferry_lease_destroy(&scene->lease); break;
+        }
+    }
+}
+
+static void *
+destroy_on_thread(void *scene)
+{
+    destroy_in_order(scene);
+    return NULL;
+}
+
+static void
+destroy_in_on_release(void *memory, void *scene)
+{
+    (void)memory;
+    destroy_in_order(scene);
+}
+
+static int
+position(const struct scene *scene, int what)
+{
+    int i = 0;
+    while (scene->order[i] != what)
+        i++;
+    return i;
+}
+
+static void
+drop_once(fixture *f, const int *order, enum where where, bool closed)
+{
+    static int outer[4];
+    struct scene scene = {0};
+    int *memory;
+    pthread_t thread;
+    memcpy(scene.order, order, sizeof(scene.order));
+    OK(ferry_context_create(&(ferry_context_options){.log = note_end, .log_user = &scene}, &scene.context));
+    OK(ferry_buffer_create(scene.context, INT, COUNT, NULL, &scene.buffer));
+    OK(ferry_buffer_fill(scene.buffer, INT, 0, COUNT, &(int){5}, NULL));
+    OK(ferry_buffer_view(scene.buffer, INT, 0, COUNT, &scene.view));
+    scene.lease = lease_host(scene.view, FERRY_UPDATE, &memory);
+    if (closed)
+        OK(ferry_lease_close(scene.lease));
+    use_stale(memory);
+    if (where == HERE) {
+        destroy_in_order(&scene);
+    } else if (where == ON_A_THREAD) {
+        assert_int_equal(pthread_create(&thread, NULL, destroy_on_thread, &scene), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    } else {
+        ferry_buffer *wrap;
+        OK(ferry_buffer_wrap_host(f->context, INT, outer, 4, &(ferry_wrap_options){.on_release = destroy_in_on_release, .user = &scene}, &wrap));
+        ferry_buffer_destroy(&wrap);
+    }
+    assert_true(!scene.context && !scene.buffer && !scene.view && !scene.lease);
+    bool apart = where == IN_ON_RELEASE || position(&scene, LEASE) > position(&scene, CONTEXT);
+    for (int i = 0; apart && !atomic_load(&scene.ended) && i < 20000; i++)
+        usleep(1000);
+    assert_int_equal(scene.ended, apart);
+    assert_int_equal(scene.errors, 0);
+    int end = position(&scene, LEASE) > position(&scene, CONTEXT) ? position(&scene, LEASE) : position(&scene, CONTEXT);
+    bool late = position(&scene, BUFFER) > end || position(&scene, VIEW) > end;
+    if (!apart || !late)
+        assert_int_equal(scene.alive, late);
+}
+
+static void
+test_any_of_them_may_go_last(void **state)
+{
+    fixture *f = *state;
+    for (int code = 0; code < 256; code++) {
+        int order[WHATS] = {code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6 & 3};
+        if (((1 << order[0]) | (1 << order[1]) | (1 << order[2]) | (1 << order[3])) != 15)
+            continue;
+        for (int where = 0; where < WHERES; where++)
+            drop_once(f, order, (enum where)where, code & 1);
+    }
+}
+
 int
 main(void)
 {
@@ -616,6 +730,7 @@ main(void)
         TEST(test_typed),
         TEST(test_owners_on_threads),
         TEST(test_many_at_once),
+        TEST(test_any_of_them_may_go_last),
     };
     return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ struct things {
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* open for a READ */
+    ferry_lease *leases[3]; /* open at the host and at the device, and closed */
 };
 
 /* -- in the child: no checks of the test framework, which would jump into the parent's tests ------- */
@@ -92,9 +93,12 @@ ask_buffers(ferry_context *context, struct things *t)
     void *pointer;
     ferry_scope scope;
     ferry_buffer *made;
+    ferry_lease *lease;
     ferry_event *event;
     ferry_argument argument = ferry_argument_with(ferry_buffer_argument(t->buffer, INT, 0, 4), FERRY_READ);
     REFUSED(ferry_buffer_create(context, INT, 4, NULL, &made));
+    REFUSED(ferry_lease_open(t->buffer, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer));
+    REFUSED(ferry_lease_open(t->buffer, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &lease, &pointer));
     REFUSED(ferry_buffer_create_from(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_wrap_host(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
@@ -201,6 +205,15 @@ static void
 let_go(ferry_context **context, struct things *t)
 {
     WORKS(ferry_scope_close(&t->scope));
+    for (int i = 0; i < 3; i++) {
+        TRUE(!ferry_lease_is_open(t->leases[i]));
+        WORKS(ferry_lease_close(t->leases[i]));
+        WORKS(ferry_lease_abandon(t->leases[i]));
+        ferry_lease *again = ferry_lease_retain(t->leases[i]);
+        ferry_lease_destroy(&again);
+        ferry_lease_destroy(&t->leases[i]);
+        TRUE(!t->leases[i]);
+    }
     destroy_handles(t);
     ferry_context_destroy(context);
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
@@ -264,6 +277,10 @@ make_things(fixture *f, struct things *t)
     OK(ferry_context_pool(f->context, 0, FERRY_MEMORY_DEFAULT, &t->pool));
     OK(ferry_pool_allocate(t->pool, 4096, NULL, &t->block));
     OK(ferry_buffer_open_host(t->other, INT, FERRY_READ, 0, 8, &t->scope, &pointer));
+    for (int i = 0; i < 3; i++)
+        OK(ferry_lease_open(t->other, INT, &(ferry_lease_options){.access = FERRY_READ, .place = i == 1, .offset = (size_t)i * 8 + 8, .count = 8,
+                                                                  .label = "parent"}, &t->leases[i], &pointer));
+    OK(ferry_lease_close(t->leases[2]));
     OK(ferry_stream_record(t->stream, 0, &t->event));
 }
 
@@ -271,6 +288,10 @@ static void
 let_things_go(struct things *t)
 {
     OK(ferry_scope_close(&t->scope));
+    for (int i = 0; i < 3; i++) {
+        assert_true(ferry_lease_is_open(t->leases[i]) == (i < 2));
+        ferry_lease_destroy(&t->leases[i]);
+    }
     OK(ferry_block_free(&t->block, NULL));
     destroy_handles(t);
 }

@@ -47,6 +47,32 @@ write_in_a_read(struct scene *scene)
     ((int *)(uintptr_t)p)[3] = 1;
 }
 
+static int *
+leased_pointer(struct scene *scene, ferry_access access)
+{
+    ferry_lease *lease; /* never destroyed: the memory stays */
+    int *p;
+    must(ferry_int_lease(scene->height, &(ferry_lease_options){.access = access, .label = "numpy, step.py:12"}, &lease, &p));
+    sink = p[100];
+    must(ferry_lease_close(lease));
+    return p;
+}
+
+static void
+read_after_the_lease_closed(struct scene *scene)
+{
+    sink = leased_pointer(scene, FERRY_READ)[100];
+}
+
+static void
+write_after_the_lease_closed(struct scene *scene)
+{
+    int *p = leased_pointer(scene, FERRY_UPDATE);
+    ferry_scope scope;
+    open_height(scene, &scope); /* the last call is another's */
+    p[1500] = 1;
+}
+
 static void
 write_after_abandon(struct scene *scene)
 {
@@ -194,6 +220,10 @@ const struct mistake pointer_mistakes[] = {
      {"write to byte 400 of buffer \"height\"", "in no open scope", "update_host"}, 0, true},
     {"a write through the pointer of a READ", write_in_a_read,
      {"write to byte 12 of buffer \"height\"", "read_host of bytes 0 to 8000", "may only be read"}, 0, true},
+    {"memory of a closed lease is read", read_after_the_lease_closed,
+     {"read of byte 400 of buffer \"height\"", "used after its access ended: the lease of bytes 0 to 8000, held by numpy, step.py:12"}, 0, true},
+    {"memory of a closed lease is written", write_after_the_lease_closed,
+     {"write to byte 6000 of buffer \"height\"", "used after its access ended", "held by numpy, step.py:12"}, 0, true},
     {"a write after the scope was abandoned", write_after_abandon, {"write to byte 0 of buffer \"height\"", "overwrite_host"}, 0, true},
     {"a kept pointer is read when the device wrote", read_what_the_device_wrote,
      {"read of byte 0 of buffer \"height\"", "newer bytes are at another place"}, NEEDS_DEVICE, true},
