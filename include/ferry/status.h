@@ -89,6 +89,8 @@ typedef enum ferry_log_level {
  *   - ferry_last_error(), ferry_error_index(), ferry_kernel_cache_path();
  *   - ferry_element_parse(), ferry_element_intern(), ferry_context_exchange_device();
  *   - ferry_context_get_place_info(), ferry_context_get_transfer_stats(), ferry_context_retain();
+ *   - ferry_lease_retain(), ferry_lease_is_open(), ferry_lease_destroy() of a lease that has other
+ *     owners;
  *   - ferry_context_destroy() of a context that has other owners. <ferry/context.h> says where the
  *     last owner may be a callback;
  *   - ferry_buffer_get_info(), ferry_buffer_describe(), ferry_buffer_is_current(),
@@ -96,7 +98,8 @@ typedef enum ferry_log_level {
  *   - ferry_buffer_destroy() of a handle that has other owners;
  *   - ferry_event_progress(), ferry_event_cancel();
  *   - conversions of arrays.
- *   Opening and closing a scope works in it when nothing must be copied, waited for or allocated.
+ *   Opening and closing a scope or a lease works in it when nothing must be copied, waited for or
+ *   allocated.
  *   The same holds for allocating and freeing blocks of a pool. Watching callbacks are
  *   ferry_log_callback, ferry_trace_callback, keep_going of ferry_copy_options,
  *   ferry_convert_function, ferry_host_function, and both functions of ferry_pool_backend.

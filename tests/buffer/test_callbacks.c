@@ -44,6 +44,7 @@ struct world {
     ferry_buffer *wrap, *spare;    /* to be unwrapped; to be destroyed */
     ferry_buffer *made;            /* by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
+    ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
     ferry_stream *own_stream, *made_stream;
     ferry_event *event, *job, *made_event;
     ferry_kernel *kernel, *made_kernel;
@@ -336,6 +337,13 @@ DO(ferry_scope_open_all, ferry_argument argument = whole(w); ferry_status status
 RETURN(ferry_scope_close, &w->host_scope)
 RETURN(ferry_scope_close_on, &w->device_scope, w->stream)
 RETURN(ferry_scope_abandon, &w->host_scope)
+RETURN(ferry_scope_close_unordered, &w->device_scope)
+RETURN(ferry_scope_wait, &w->device_scope)
+DO(ferry_lease_open, void *pointer; return ferry_lease_open(B, INT, &(ferry_lease_options){.access = FERRY_READ}, &w->made_lease, &pointer);)
+RETURN(ferry_lease_close, w->lease)
+RETURN(ferry_lease_abandon, w->lease)
+DO(ferry_lease_is_open, return !w->lease || ferry_lease_is_open(w->lease) ? FERRY_OK : FERRY_ERROR_CONFLICT;)
+DO(ferry_lease_retain, ferry_lease *again = ferry_lease_retain(w->lease); ferry_lease_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1); return w->host_scope.opaque ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 RETURN(ferry_stream_create, w->context, 1, &w->made_stream)
 RETURN(ferry_stream_wrap, w->context, 1, ferry_stream_native(w->own_stream), &w->made_stream)
@@ -372,6 +380,7 @@ RETURN(ferry_block_label, w->block, "label")
 
 DO(ferry_buffer_destroy, ferry_buffer_destroy(w->target == &w->same ? &w->same : &w->wrap);
    return (w->target == &w->same ? w->same : w->wrap) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+END(ferry_lease_destroy, w->lease)
 END(ferry_event_destroy, w->event)
 END(ferry_stream_destroy, w->own_stream)
 END(ferry_kernel_destroy, w->kernel)
@@ -392,10 +401,11 @@ static const struct entry entries[] = {
     E(ASKS, ferry_call_value), E(ASKS, ferry_call_size), E(ASKS, ferry_call_grid), E(ASKS, ferry_call_fail), E(ASKS, ferry_context_get_place_info),
     E(ASKS, ferry_context_get_transfer_stats), E(ASKS, ferry_buffer_get_info), E(ASKS, ferry_buffer_describe), E(ASKS, ferry_event_progress),
     E(ASKS, ferry_event_cancel), E(ASKS, ferry_kernel_cache_path), E(ASKS, ferry_conversion_run), E(ASKS, ferry_buffer_retain),
-    E(ASKS, ferry_context_retain),
+    E(ASKS, ferry_context_retain), E(ASKS, ferry_lease_retain), E(ASKS, ferry_lease_is_open),
 
     E(HITS, ferry_buffer_open_host), E(HITS, ferry_buffer_open_device), E(HITS, ferry_scope_close), E(HITS, ferry_scope_close_all),
     E(HITS, ferry_pool_allocate), E(HITS, ferry_pool_allocate_aligned), E(HITS, ferry_block_free),
+    E(HITS, ferry_lease_open), E(HITS, ferry_lease_close), E(HITS, ferry_lease_destroy),
 
     E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_get_memory_info), E(WORKS, ferry_context_describe),
     E(WORKS, ferry_context_reset_stats), E(WORKS, ferry_context_for_each_buffer), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
@@ -403,7 +413,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_import_dlpack), E(WORKS, ferry_buffer_import_dlpack_legacy), E(WORKS, ferry_buffer_import_arrow),
     E(WORKS, ferry_lease_export_dlpack), E(WORKS, ferry_lease_export_dlpack_legacy), E(WORKS, ferry_lease_export_arrow),
     E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
-    E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon),
+    E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon), E(WORKS, ferry_scope_close_unordered), E(WORKS, ferry_scope_wait), E(WORKS, ferry_lease_abandon),
     E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
     E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
     E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_get_stats), E(WORKS, ferry_pool_get_class_stats), E(WORKS, ferry_pool_trim),
@@ -521,6 +531,8 @@ world_open(struct world *w)
 static void
 end_handles(struct world *w)
 {
+    ferry_lease_destroy(&w->lease);
+    ferry_lease_destroy(&w->made_lease);
     (void)ferry_scope_close(&w->made_scope);
     (void)ferry_scope_close(&w->host_scope);
     (void)ferry_scope_close(&w->device_scope);
@@ -933,6 +945,10 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     w.target = same ? &w.same : &w.other;
     w.callback = callback;
     w.entry = entry;
+    void *pointer;
+    /* A lease keeps the context, which then would not end. */
+    if (strncmp(entry->name, "ferry_lease", 11) == 0 && callback->level != CLOSING)
+        OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease, &pointer));
     bool there = !ends_elsewhere(callback, entry, w.context->devices[1]->capabilities) && callback->run(&w);
     if (there && !w.ran)
         fail_msg("%s was not called", callback->name);
@@ -994,7 +1010,7 @@ static void
 test_every_public_function_is_tried(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "exchange", "ferry", "file", "kernel", "number", "pool",
+    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "exchange", "ferry", "file", "kernel", "lease", "number", "pool",
                                           "scope", "status", "stream"};
     for (size_t i = 0; i < LENGTH(headers); i++)
         expect_all_tried(headers[i]);

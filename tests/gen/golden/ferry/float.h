@@ -11,6 +11,7 @@
 #include <ferry/buffer.h>
 #include <ferry/copy.h>
 #include <ferry/kind.h>
+#include <ferry/lease.h>
 
 #if FERRY_GEN_ABI != 2
 #error "ferry/float.h was generated for another ferry release; regenerate it."
@@ -477,6 +478,26 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
 {
     return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
+}
+
+/**
+ * Opens a lease: a scope on the heap, with owners and a label. options->access is needed.
+ *
+ * Sets `*out_pointer` to the address of the first element. Give `*out` back with
+ * ferry_lease_destroy(). <ferry/lease.h> has the whole contract.
+ * @return as ferry_lease_open().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options, ferry_lease **out, float **out_pointer)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_lease_open(buffer.raw, ferry_float_element(), options, out,
+        out_pointer != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out_pointer);
+    if (status == FERRY_OK)
+        *out_pointer = FERRY_CAST(float *, pointer);
+    return status;
 }
 
 /* -- copies ------------------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 #include <ferry/buffer.h>
 #include <ferry/copy.h>
 #include <ferry/kind.h>
+#include <ferry/lease.h>
 #include <ferry/conversion.h>
 #include <ferry/float.h>
 #include <ferry/double.h>
@@ -501,6 +502,26 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns)
 {
     return ferry_buffer_wait_available(buffer.raw, access, timeout_ns);
+}
+
+/**
+ * Opens a lease: a scope on the heap, with owners and a label. options->access is needed.
+ *
+ * Sets `*out_pointer` to the address of the first element. Give `*out` back with
+ * ferry_lease_destroy(). <ferry/lease.h> has the whole contract.
+ * @return as ferry_lease_open().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, ferry_lease **out, struct mylib_vec3 **out_pointer)
+{
+    void *pointer = NULL;
+    ferry_status status = ferry_lease_open(buffer.raw, mylib_vec3_element(), options, out,
+        out_pointer != NULL ? &pointer : NULL);
+
+    FERRY_MAY_WRITE(out_pointer);
+    if (status == FERRY_OK)
+        *out_pointer = FERRY_CAST(struct mylib_vec3 *, pointer);
+    return status;
 }
 
 /* -- copies ------------------------------------------------------------------------------------ */

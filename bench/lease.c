@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What a lease costs: opening and destroying one where the data already is, against what it cannot do without: a
+ * block of the C library's memory of the same size, and a scope.
+ *
+ * Kinds and peer take turns in short rounds of one process, and medians are compared. A second thread sleeps
+ * meanwhile, as in bench_access.
+ */
+
+#include "bench.h"
+#include "instructions.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/float.h>
+
+enum { COUNT = 16384, LEASE_BYTES = 128, KINDS = 6, ROUNDS = 101, PAIRS = 10000 };
+
+struct subject {
+    ferry_context *context;
+    ferry_stream *stream; /* borrowed */
+    ferry_float_buffer buffer;
+};
+
+typedef bool pair_loop(struct subject *subject, size_t pairs);
+
+static bool
+open_and_destroy(struct subject *subject, const ferry_lease_options *options, size_t pairs)
+{
+    for (size_t i = 0; i < pairs; i++) {
+        ferry_lease *lease;
+        float *values;
+        if (ferry_float_lease(subject->buffer, options, &lease, &values) != FERRY_OK)
+            return false;
+        ferry_lease_destroy(&lease);
+    }
+    return true;
+}
+
+static bool
+loop_host_read(struct subject *subject, size_t pairs)
+{
+    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_READ}, pairs);
+}
+
+static bool
+loop_host_label(struct subject *subject, size_t pairs)
+{
+    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_READ, .label = "numpy, step.py:12"}, pairs);
+}
+
+static bool
+loop_host_close(struct subject *subject, size_t pairs)
+{
+    const ferry_lease_options options = {.access = FERRY_READ};
+    for (size_t i = 0; i < pairs; i++) {
+        ferry_lease *lease;
+        float *values;
+        if (ferry_float_lease(subject->buffer, &options, &lease, &values) != FERRY_OK || ferry_lease_close(lease) != FERRY_OK)
+            return false;
+        ferry_lease_destroy(&lease);
+    }
+    return true;
+}
+
+static bool
+loop_host_update(struct subject *subject, size_t pairs)
+{
+    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_UPDATE}, pairs);
+}
+
+static bool
+loop_device_read(struct subject *subject, size_t pairs)
+{
+    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
+}
+
+/* The block is used, so that the compiler keeps it. */
+static bool
+loop_peer(struct subject *subject, size_t pairs)
+{
+    for (size_t i = 0; i < pairs; i++) {
+        ferry_scope *scope = malloc(LEASE_BYTES);
+        const float *values;
+        if (!scope || ferry_float_read_host(subject->buffer, scope, &values) != FERRY_OK || ferry_scope_close(scope) != FERRY_OK)
+            return false;
+        free(scope);
+    }
+    return true;
+}
+
+static const struct {
+    const char *name;
+    pair_loop *run;
+} kinds[KINDS] = {
+    {"host/update", loop_host_update}, {"device/read", loop_device_read}, {"host/read", loop_host_read},
+    {"host/read_label", loop_host_label}, {"host/read_close", loop_host_close}, {"peer", loop_peer},
+};
+
+static void
+subject_close(struct subject *subject)
+{
+    ferry_float_destroy(&subject->buffer);
+    ferry_context_destroy(&subject->context);
+}
+
+/* The host wrote the buffer; the device gets it by the first round. */
+static bool
+subject_open(struct subject *subject)
+{
+    float *values = calloc(COUNT, sizeof(*values));
+    bool ok = values != NULL;
+    memset(subject, 0, sizeof(*subject));
+    subject->context = bench_context(0);
+    ok = ok && subject->context && ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffer) == FERRY_OK;
+    free(values);
+    if (ok)
+        subject->stream = ferry_context_stream(subject->context, 1);
+    return ok;
+}
+
+static bool
+measure(struct subject *subject, struct bench_report *report, bool quick)
+{
+    static double samples[KINDS][ROUNDS];
+    size_t rounds = quick ? 3 : ROUNDS;
+    for (size_t round = 0; round < rounds + 2; round++) {
+        for (size_t turn = 0; turn < KINDS; turn++) {
+            size_t kind = (turn + round) % KINDS;
+            double begun = bench_now_ns();
+            if (!kinds[kind].run(subject, PAIRS))
+                return bench_failed(kinds[kind].name);
+            if (round >= 2) /* the first two warm up */
+                samples[kind][round - 2] = (bench_now_ns() - begun) / PAIRS;
+        }
+    }
+    double peer = bench_median(samples[KINDS - 1], rounds);
+    for (size_t kind = 0; kind + 1 < KINDS; kind++) {
+        struct bench_record record = {.case_name = kinds[kind].name, .metric = "open_destroy", .unit = "ns",
+                                      .value = bench_median(samples[kind], rounds), .peer = "malloc-and-scope", .peer_value = peer};
+        bench_report_add(report, &record);
+    }
+    return true;
+}
+
+/* -- instructions ---------------------------------------------------------------------------------- */
+
+/* One kind alone, for a program that counts instructions. */
+static int
+run_loop_only(const char *name, const char *count)
+{
+    struct subject subject;
+    bool known = false, ok = subject_open(&subject);
+    for (size_t kind = 0; ok && kind < KINDS; kind++)
+        if (strcmp(name, kinds[kind].name) == 0) {
+            known = true;
+            ok = kinds[kind].run(&subject, 2) && kinds[kind].run(&subject, strtoul(count, NULL, 10));
+        }
+    if (!known)
+        fprintf(stderr, "bench: there is no loop '%s'\n", name);
+    subject_close(&subject);
+    return known && ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Nothing is reported without valgrind. */
+static void
+measure_instructions(struct bench_report *report)
+{
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        double instructions;
+        if (!bench_count_instructions(kinds[kind].name, NULL, &instructions))
+            continue;
+        const struct bench_record record = {.case_name = kinds[kind].name, .metric = "instructions", .unit = "instructions", .value = instructions};
+        bench_report_add(report, &record);
+    }
+}
+
+/* -- all of it ------------------------------------------------------------------------------------- */
+
+struct sleeper {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool end;
+};
+
+static void *
+sleep_until_the_end(void *argument)
+{
+    struct sleeper *sleeper = argument;
+    pthread_mutex_lock(&sleeper->mutex);
+    while (!sleeper->end)
+        pthread_cond_wait(&sleeper->wake, &sleeper->mutex);
+    pthread_mutex_unlock(&sleeper->mutex);
+    return NULL;
+}
+
+static void
+wake_and_join(struct sleeper *sleeper)
+{
+    pthread_mutex_lock(&sleeper->mutex);
+    sleeper->end = true;
+    pthread_cond_signal(&sleeper->wake);
+    pthread_mutex_unlock(&sleeper->mutex);
+    pthread_join(sleeper->thread, NULL);
+}
+
+static bool
+report_all(struct subject *subject, const struct bench_options *options)
+{
+    struct bench_report report;
+    bool ok = bench_report_open(&report, "lease", options, subject->context) && measure(subject, &report, options->quick);
+    if (ok && !options->quick)
+        measure_instructions(&report);
+    return bench_report_close(&report) && ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct subject subject;
+    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    if (argc == 4 && strcmp(argv[1], "--loop") == 0)
+        return run_loop_only(argv[2], argv[3]);
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    if (pthread_create(&sleeper.thread, NULL, sleep_until_the_end, &sleeper) != 0) {
+        fputs("bench: cannot start a thread\n", stderr);
+        return EXIT_FAILURE;
+    }
+    bool ok = subject_open(&subject) && report_all(&subject, &options);
+    subject_close(&subject);
+    wake_and_join(&sleeper);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
