@@ -116,7 +116,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_exchange_device(ferry_conte
  *
  * 1 (kDLCPU) and 3 (kDLCUDAHost, pinned) are the host; their number is 0 or -1. 2 (kDLCUDA) and 13
  * (kDLCUDAManaged) are the CUDA device with that ordinal. 12 (kDLExtDev) is the emulated device
- * with that number.
+ * with that number, whose memory only its own context can use.
  * @return the place; -1 when the context has no such place, for NULL, and for a destroyed context.
  * Threads: any.
  */

@@ -229,6 +229,9 @@ void ferryi_device_register(const ferryi_device_kind *kind);
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 
+/* Does an emulated device have all of `bytes` > 0 at `memory`? False for devices of other kinds. The answer is old when the memory is freed meanwhile. */
+bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
+
 /* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED, except close, which the device must set. Devices copy it and set what they have. */
 extern const struct ferryi_device_ops ferryi_unsupported_ops;
 

@@ -236,6 +236,17 @@ ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer, siz
     return range ? range : find_range(&host_ranges, pointer, bytes, FERRYI_RANGE_MANAGED);
 }
 
+bool
+ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes)
+{
+    if (device->ops->memory_alloc != ferryi_emulated_memory_alloc)
+        return false;
+    struct ferryi_range *range = ferryi_emulated_device_range(ferryi_emulated_of(device), memory, bytes);
+    if (range)
+        ferryi_range_release(range);
+    return range;
+}
+
 /* -- allocation -- */
 
 static struct ferryi_ranges *

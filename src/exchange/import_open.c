@@ -31,6 +31,19 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
     return FERRY_OK;
 }
 
+/*
+ * The number of an emulated device means nothing outside of its context, and extensions of other libraries have the same type. So the
+ * device itself is asked.
+ */
+static ferry_status
+check_emulated(ferry_context *context, const struct ferryi_import *import, int place, size_t bytes)
+{
+    if (import->device_type != FERRYI_DL_EXT_DEV || bytes == 0 || ferryi_emulated_has(context->devices[place], import->memory, bytes))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "device type %d with number %d: its memory at %p is not of this context", (int)import->device_type,
+                       (int)import->device_id, import->memory);
+}
+
 /* The memory is ready when its user may touch it: the host waits, a stream is ordered. */
 static ferry_status
 order_after_producer(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on, int place)
@@ -59,6 +72,9 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
     ferry_status status = find_place(context, import, ready_on, &place);
+    if (status != FERRY_OK)
+        return status;
+    status = check_emulated(context, import, place, bytes);
     if (status != FERRY_OK)
         return status;
     if (place > 0 && !ready_on)

@@ -358,6 +358,40 @@ test_exports_outlive_everything(void **state)
     }
 }
 
+/* The deleter runs as on_release of another context's wrap, and ends the last owner of a context there. */
+static void
+test_a_deleter_ends_a_context_inside_another(void **state)
+{
+    fixture *f = *state;
+    /* The host, and an emulated device; two contexts that end at once on one fake GPU are not part of this. */
+    for (int place = 0; place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2); place++) {
+        ferry_context *context;
+        ferry_buffer *b, *twin;
+        ferry_lease *lease;
+        void *pointer;
+        int32_t type, id;
+        int values[COUNT] = {0}, got[COUNT];
+        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &context));
+        OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
+        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &lease, &pointer));
+        OK(ferry_context_exchange_device(context, place, &type, &id));
+        struct DLManagedTensorVersioned *tensor = export(lease, NULL);
+        ferry_lease_destroy(&lease);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&context);
+        if (type == 12) { /* an emulated device of another context */
+            FAILS(UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, NULL, &twin));
+            tensor->deleter(tensor);
+            continue;
+        }
+        OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &twin));
+        write_counting(f, twin, 0, 0, FERRY_REST, 9);
+        OK(ferry_buffer_copy_to(twin, INT, 0, got, COUNT, NULL));
+        assert_int_equal(got[3], 12);
+        ferry_buffer_destroy(&twin);
+    }
+}
+
 /* A closed lease keeps its memory for the tensor. */
 static void
 test_a_closed_lease_keeps_its_memory(void **state)
@@ -513,6 +547,7 @@ main(void)
         TEST(test_arguments_of_exports),
         TEST(test_exports_without_memory),
         cmocka_unit_test(test_exports_outlive_everything),
+        TEST(test_a_deleter_ends_a_context_inside_another),
         TEST(test_a_closed_lease_keeps_its_memory),
         TEST(test_an_import_of_an_export),
         TEST(test_arrow_arrays),

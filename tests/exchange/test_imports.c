@@ -675,7 +675,7 @@ test_a_stream_waits_for_the_last_use(void **state)
     fixture *f = *state;
     ferryi_device *device = device_of(f, 1);
     struct reuse reuse = {.f = f, .memory = device_alloc(f, 1, COUNT * sizeof(int))};
-    void *made = make(VERSIONED, COUNT), *zeros;
+    void *made = make(VERSIONED, COUNT), *zeros = NULL;
     ferry_buffer *b, *target = make_ints(f, COUNT);
     if (f->coherent || device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &zeros) != FERRY_OK) {
         exchange_free(made);

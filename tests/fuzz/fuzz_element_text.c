@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 
 /* Elements are kept for the life of the process, and a fuzzer runs for long. */
-#define KEPT_MAX 20000
+#define KEPT_MAX 200000
 
 static void
 expect_round_trip(ferry_text language, const ferry_element *element)
