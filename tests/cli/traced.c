@@ -111,6 +111,18 @@ ping_pong(ferry_context *context)
     ferry_float_destroy(&pong);
 }
 
+/* Ten times to the device, which is no round trip. */
+static void
+go_one_way(ferry_context *context)
+{
+    ferry_float_buffer buffer = create_buffer(context, "one way", COUNT);
+    for (int i = 0; i < ROUNDS; i++) {
+        overwrite_host(buffer);
+        read_device(buffer);
+    }
+    ferry_float_destroy(&buffer);
+}
+
 /* Buffers that differ in what reads the fetched bytes. */
 static void
 fetch_needlessly(ferry_context *context)
@@ -221,6 +233,7 @@ run_known(const char *path)
 {
     ferry_context *context = create_context(path);
     ping_pong(context);
+    go_one_way(context);
     fetch_needlessly(context);
     launch(context);
     evict(context);
