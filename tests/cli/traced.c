@@ -130,7 +130,7 @@ fetch_needlessly(ferry_context *context)
     ferry_float_buffer needless = create_buffer(context, "needless", COUNT), half = create_buffer(context, "half", COUNT);
     ferry_float_buffer used = create_buffer(context, "used", COUNT), left = create_buffer(context, "left", COUNT);
     ferry_float_buffer hit = create_buffer(context, "hit", COUNT), held = create_buffer(context, "held", COUNT);
-    ferry_float_buffer all[] = {needless, half, used, left, hit, held};
+    ferry_float_buffer filled = create_buffer(context, "filled", COUNT), all[] = {needless, half, used, left, hit, held, filled};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         overwrite_host(all[i]);
     update_device(needless);
@@ -151,6 +151,8 @@ fetch_needlessly(ferry_context *context)
     update_device(held);
     CHECK(ferry_buffer_release(held.raw, 1));
     overwrite_device(held, COUNT);
+    update_device(filled);
+    CHECK(ferry_float_fill(filled, 0, COUNT, 1, NULL));
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         ferry_float_destroy(&all[i]);
 }
