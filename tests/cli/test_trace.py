@@ -33,7 +33,7 @@ class Programs:
     """The command and the traced program, in a folder of their own."""
 
     def __init__(self, command, traced, folder):
-        self.command, self.traced, self.folder = command, traced, pathlib.Path(folder)
+        self.command, self.traced, self.folder = os.path.abspath(command), os.path.abspath(traced), pathlib.Path(folder)
 
     def run(self, how, path=None, **variables):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FERRY_")}
