@@ -60,6 +60,7 @@ struct ferry_context {
     ferryi_trace *trace; /* NULL: none */
     struct ferryi_traced_ops *traced_ops; /* of devices in a traced context; by place */
     uint64_t store_word; /* that a new store begins with */
+    _Atomic uint32_t last_number; /* of a store, in a traced context */
 
     char *allocation_log; /* how the pools' logs begin their names; NULL: none */
     struct ferryi_pools_mutex pool_mutex;
@@ -94,7 +95,6 @@ struct ferry_context {
         size_t store_count;
         struct ferryi_store *spare_stores; /* used again for the next buffers */
         size_t spare_store_count;
-        uint32_t last_number; /* of a store */
         uint64_t last_id; /* the highest id that a claim had on a store that is gone: ids never come again */
     };
 

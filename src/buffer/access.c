@@ -72,7 +72,7 @@ static struct ferryi_transfer_job
 job_of(const struct ferryi_access *access)
 {
     return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason, .traffic = &access->store->traffic,
-                                        .moves = true, .id = access->store->number, .offset = access->begin};
+                                        .moves = true, .id = ferryi_store_number(access->store), .offset = access->begin};
 }
 
 /* Zeros where nothing was ever written. */

@@ -87,7 +87,7 @@ job_out(const ferryi_store *store, const struct ferryi_convert_call *user, size_
     job.buffer = ferryi_store_name(store);
     job.reason = "copy_to";
     job.traffic = (struct ferryi_traffic *)&store->traffic;
-    job.id = store->number;
+    job.id = ferryi_store_number(store);
     job.offset = SIZE_MAX;
     job.foreign_target = true;
     return job;

@@ -33,12 +33,12 @@ job_of(const struct ferryi_copy_call *call, const char *reason)
         job.buffer = ferryi_store_name(call->main.store);
         job.reason = reason;
         job.traffic = &call->main.store->traffic;
-        job.id = call->main.store->number;
+        job.id = ferryi_store_number(call->main.store);
         job.offset = call->main.begin - job.done;
         return job;
     }
     return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
-                                        .traffic = &call->main.store->traffic, .id = call->main.store->number, .offset = call->main.begin,
+                                        .traffic = &call->main.store->traffic, .id = ferryi_store_number(call->main.store), .offset = call->main.begin,
                                         .cancelled = call->cancelled, .arrived = call->arrived,
                                         .total = call->main.end - call->main.begin};
 }

@@ -369,7 +369,7 @@ copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy 
         return status;
     struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
     struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact", .traffic = &store->traffic,
-                                      .id = store->number, .offset = held.begin};
+                                      .id = ferryi_store_number(store), .offset = held.begin};
     status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
     ferryi_store_note_read(store, prey->place, lane);
     fresh->written = ferryi_lane_stamp(lane);

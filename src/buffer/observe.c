@@ -29,7 +29,7 @@ describe_use(const ferryi_store *store, size_t begin, size_t end, uint8_t access
     static const char *const names[] = {"", "read", "update", "overwrite", "give up"};
     struct arguments arguments;
     arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
     add_text(&arguments, "access", names[access]);
@@ -45,11 +45,14 @@ add(ferryi_trace *trace, const char *category, const char *name, const struct ar
 }
 
 void
-ferryi_observe_buffer(const ferryi_store *store, size_t bytes)
+ferryi_observe_buffer(ferryi_store *store, size_t bytes)
 {
+    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
+    if (extra)
+        atomic_store_explicit(&extra->number, atomic_fetch_add_explicit(&store->context->last_number, 1, memory_order_relaxed) + 1, memory_order_relaxed);
     struct arguments arguments;
     arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "bytes", bytes);
     add(store->context->trace, "buffer", "create", &arguments);
 }
@@ -60,7 +63,7 @@ ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_
     struct arguments arguments = describe_use(store, range.begin, range.end, (uint8_t)kind, place);
     if (lane)
         add_number(&arguments, "stream", lane->number);
-    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = "scope", .name = call, .object = store->number, .number = id,
+    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = "scope", .name = call, .object = ferryi_store_number(store), .number = id,
                                                                           .arguments = arguments.list, .argument_count = arguments.count});
 }
 
@@ -70,7 +73,7 @@ ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *c
     struct arguments arguments = describe_use(store, claim->begin, claim->end, claim->access, claim->place);
     add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? "close" : "abandon");
     ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'e', .category = "scope", .name = ferryi_scope_call(claim->access, claim->place),
-                                                                          .object = store->number, .number = id, .arguments = arguments.list,
+                                                                          .object = ferryi_store_number(store), .number = id, .arguments = arguments.list,
                                                                           .argument_count = arguments.count});
 }
 
@@ -93,7 +96,7 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 {
     struct arguments arguments;
     arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), store->number);
+    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
     add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
@@ -121,13 +124,13 @@ observe_piece(const ferry_context *context, const struct ferryi_piece *piece, si
     ferryi_store *named = target ? target : source;
     if (!named)
         return;
-    add_buffer(&arguments, ferryi_store_name(named), named->number);
+    add_buffer(&arguments, ferryi_store_name(named), ferryi_store_number(named));
     add_number(&arguments, "offset", target ? offset_of(target, piece->target_place, piece->target) : offset_of(source, piece->source_place, piece->source));
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "from", piece->zeros ? "value" : source ? ferryi_trace_place(context->trace, piece->source_place) : "caller");
     add_text(&arguments, "to", target ? ferryi_trace_place(context->trace, piece->target_place) : "caller");
     if (target && source) {
-        add_number(&arguments, "source_id", source->number);
+        add_number(&arguments, "source_id", ferryi_store_number(source));
         add_number(&arguments, "source_offset", offset_of(source, piece->source_place, piece->source));
     }
     add(context->trace, "piece", reason, &arguments);
@@ -160,7 +163,7 @@ ferryi_observe_launch(const ferry_context *context, const char *kernel, const fe
 struct ferryi_observed_store
 ferryi_observed_store(const ferryi_store *store)
 {
-    struct ferryi_observed_store out = {.id = store->number};
+    struct ferryi_observed_store out = {.id = ferryi_store_number(store)};
     snprintf(out.name, sizeof(out.name), "%s", ferryi_store_name(store));
     return out;
 }

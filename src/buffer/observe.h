@@ -12,8 +12,8 @@
 #include "src/buffer/access.h"
 #include "src/transfer/batch.h"
 
-/* A store was created with a size. */
-void ferryi_observe_buffer(const ferryi_store *store, size_t bytes);
+/* A store was created with a size. It gets its id. */
+void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
 /* A scope is open; `call` is what opened it. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_lane *lane, uint64_t id,
                          const char *call);

@@ -83,7 +83,7 @@ run_overlapping(struct ferryi_copy_call *call)
     size_t from = ferryi_min_size(call->rest.begin, call->other.begin);
     struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .options = call->options,
                                       .traffic = &store->traffic, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin,
-                                      .id = store->number, .offset = begin};
+                                      .id = ferryi_store_number(store), .offset = begin};
     int place = call->main.lane ? call->main.place : FERRY_PLACE_HOST;
     struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
     /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */

@@ -101,7 +101,6 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes, const ferry_buf
     store->next_id = context->last_id;
     store->visited = (uint32_t)store->next_id;
     atomic_init(&store->word, context->store_word);
-    store->number = ++context->last_number;
     store->references = 1;
     store->memory = (uint8_t)options->memory;
     store->align_shift = options->align ? (uint8_t)__builtin_ctzll(options->align) : 8;

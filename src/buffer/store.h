@@ -145,6 +145,7 @@ struct ferryi_store_extra {
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */
     _Atomic(struct ferryi_bodies *) bodies; /* of kernels, still to run (bodies.h); NULL: never any */
+    _Atomic uint32_t number; /* the id in the trace of its context, constant; 0: there is no trace */
 };
 
 typedef struct ferryi_store {
@@ -170,7 +171,6 @@ typedef struct ferryi_store {
     uint8_t align_shift; /* copies are aligned to 1 << this */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    uint32_t number;     /* the id in traces; constant */
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
@@ -223,6 +223,14 @@ ferryi_store_name(const ferryi_store *store)
 {
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     return extra && extra->name ? extra->name : "";
+}
+
+/* The id in traces; 0 outside of them. */
+static inline uint32_t
+ferryi_store_number(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
 static inline size_t

@@ -71,8 +71,6 @@ flag_is_set(const struct ferryi_transfer_job *job)
 ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
-    if (!run->job)
-        run->job = &run->own;
     run->profiled = ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
     if (run->engine->observed)
         run->begun_ns = ferryi_now_ns();

@@ -56,8 +56,7 @@ struct ferryi_staging {
 
 struct ferryi_run {
     ferryi_engine *engine;
-    struct ferryi_transfer_job *job; /* NULL before it begins: `own` */
-    struct ferryi_transfer_job own;
+    struct ferryi_transfer_job *job;
     uint64_t begun_ns;              /* where somebody observes transfers */
     const struct ferryi_transform *transform; /* of what crosses; or NULL */
     ferry_direction direction;
@@ -77,7 +76,7 @@ bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 /* Devices of one kind know each other as peers and take each other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
-/* A transfer between two places, its direction found out; `job` may be NULL. Nothing but beginning it comes before its beginning. */
+/* A transfer between two places, its direction found out. Nothing but beginning it comes before its beginning. */
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
                                   struct ferryi_transfer_job *job);
 /* CANCELLED when the job was cancelled before anything moved. */

@@ -111,6 +111,18 @@ ping_pong(ferry_context *context)
     ferry_float_destroy(&pong);
 }
 
+/* Ten times to the device, which is no round trip. */
+static void
+go_one_way(ferry_context *context)
+{
+    ferry_float_buffer buffer = create_buffer(context, "one way", COUNT);
+    for (int i = 0; i < ROUNDS; i++) {
+        overwrite_host(buffer);
+        read_device(buffer);
+    }
+    ferry_float_destroy(&buffer);
+}
+
 /* Buffers that differ in what reads the fetched bytes. */
 static void
 fetch_needlessly(ferry_context *context)
@@ -118,7 +130,7 @@ fetch_needlessly(ferry_context *context)
     ferry_float_buffer needless = create_buffer(context, "needless", COUNT), half = create_buffer(context, "half", COUNT);
     ferry_float_buffer used = create_buffer(context, "used", COUNT), left = create_buffer(context, "left", COUNT);
     ferry_float_buffer hit = create_buffer(context, "hit", COUNT), held = create_buffer(context, "held", COUNT);
-    ferry_float_buffer all[] = {needless, half, used, left, hit, held};
+    ferry_float_buffer filled = create_buffer(context, "filled", COUNT), all[] = {needless, half, used, left, hit, held, filled};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         overwrite_host(all[i]);
     update_device(needless);
@@ -139,6 +151,8 @@ fetch_needlessly(ferry_context *context)
     update_device(held);
     CHECK(ferry_buffer_release(held.raw, 1));
     overwrite_device(held, COUNT);
+    update_device(filled);
+    CHECK(ferry_float_fill(filled, 0, COUNT, 1, NULL));
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         ferry_float_destroy(&all[i]);
 }
@@ -221,6 +235,7 @@ run_known(const char *path)
 {
     ferry_context *context = create_context(path);
     ping_pong(context);
+    go_one_way(context);
     fetch_needlessly(context);
     launch(context);
     evict(context);
@@ -280,7 +295,8 @@ run_fork(const char *path)
             ferry_float_destroy(&buffer);
             ferry_context_destroy(&context);
             ferry_context *own;
-            CHECK(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &own));
+            /* A sanitizer allows no threads in the child, and this device starts none. */
+            CHECK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &own));
             ping_pong(own);
             ferry_context_destroy(&own);
             if (i == 0)

@@ -611,6 +611,7 @@ trip_close(struct trip *t)
 static ferry_status
 trip_go(struct trip *t, struct ferryi_transfer_job *job)
 {
+    struct ferryi_transfer_job none = {0};
     bool fill = t->way == FILL4 || t->way == FILL3;
     struct ferryi_memory target = at(t->to_place, t->to), source = at(t->from_place, t->from);
     target.pinned = t->way == DOWN_PINNED;
@@ -620,8 +621,8 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     if (status != FERRY_OK)
         return status;
     if (fill)
-        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, lane, job);
-    return ferryi_engine_copy(t->b.engine, target, source, t->bytes, lane, job);
+        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, lane, job ? job : &none);
+    return ferryi_engine_copy(t->b.engine, target, source, t->bytes, lane, job ? job : &none);
 }
 
 /* The first `done` bytes are new, and the rest as it was; of a download that others helped with, later chunks may be there too. */
