@@ -275,8 +275,10 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     if (!is_device(device) || fake.contexts[device].retained == 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
     fake_context *context = &fake.contexts[device];
-    if (context->retained == 1) {
+    if (context->retained == 1)
         fake_wait_context(context);
+    /* Another thread may have retained it during the wait. */
+    if (context->retained == 1) {
         fake_handles_end(context);
         fake_context_end(context);
         fake_modules_end(context);
