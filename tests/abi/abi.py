@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-MOST = 155
+MOST = 180
 
 
 def run(*command):
