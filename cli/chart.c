@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "cli/output.h"
+
 /* Two panels one above the other, in pixels. */
 enum {
     WIDTH = 960, HEIGHT = 560, LEFT = 90, RIGHT = 24,
@@ -109,12 +111,7 @@ static void
 write_text(FILE *file, double x, double y, const char *anchor, const char *class, const char *text)
 {
     fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '<' || *c == '>' || *c == '&' || *c == '"')
-            fprintf(file, "&#%d;", *c);
-        else
-            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, file);
-    }
+    output_svg_text(file, text);
     fputs("</text>\n", file);
 }
 

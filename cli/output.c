@@ -29,3 +29,14 @@ output_close(const char *command, const char *path, FILE *file)
         tell(command, path);
     return !failed;
 }
+
+void
+output_svg_text(FILE *file, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '<' || *c == '>' || *c == '&' || *c == '"')
+            fprintf(file, "&#%d;", *c);
+        else
+            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, file);
+    }
+}

@@ -11,5 +11,7 @@
 FILE *output_open(const char *command, const char *path);
 /* False: not everything could be written, at whatever time. */
 bool output_close(const char *command, const char *path, FILE *file);
+/* Text of an SVG picture: what has a meaning there is escaped, and what is not printable ASCII becomes a question mark. */
+void output_svg_text(FILE *file, const char *text);
 
 #endif

@@ -23,6 +23,7 @@
 
 #include <ferry/ferry.h>
 
+#include "cli/input.h"
 #include "cli/output.h"
 #include "cli/replay_report.h"
 
@@ -59,45 +60,13 @@ no_memory(void)
 
 /* -- the log --------------------------------------------------------------------------------------- */
 
-/* The whole file; NULL after a sentence. */
-static char *
-read_file(const char *path, size_t *out_count)
-{
-    FILE *file = strcmp(path, "-") ? fopen(path, "r") : stdin;
-    char *bytes = NULL;
-    size_t count = 0, room = 0;
-    while (file && !feof(file) && !ferror(file)) {
-        if (count == room) {
-            room = room ? 2 * room : 65536;
-            char *larger = realloc(bytes, room);
-            if (!larger) {
-                errno = ENOMEM;
-                break;
-            }
-            bytes = larger;
-        }
-        count += fread(bytes + count, 1, room - count, file);
-    }
-    bool whole = file && feof(file) && !ferror(file);
-    if (!whole)
-        fprintf(stderr, "ferry replay: %s: %s\n", path, strerror(errno));
-    if (file && file != stdin)
-        fclose(file);
-    if (!whole) {
-        free(bytes);
-        return NULL;
-    }
-    *out_count = count;
-    return bytes;
-}
-
 static bool
 read_script(const char *path, struct script *out)
 {
     struct log log = {0};
     struct log_problem problem;
     size_t count;
-    char *bytes = read_file(path, &count);
+    char *bytes = input_read("replay", path, &count);
     if (!bytes)
         return false;
     bool ok = log_read(bytes, count, &log, &problem) && script_write(&log, out, &problem);

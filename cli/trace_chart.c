@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "cli/trace_report.h"
 
 /* A timeline: a row for each thread and stream, time from left to right. In pixels. */
@@ -64,12 +65,7 @@ static void
 write_text(FILE *file, double x, double y, const char *anchor, const char *text)
 {
     fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '<' || *c == '>' || *c == '&' || *c == '"')
-            fprintf(file, "&#%d;", *c);
-        else
-            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, file);
-    }
+    output_svg_text(file, text);
     fputs("</text>\n", file);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/input.h"
 #include "cli/output.h"
 #include "cli/trace_report.h"
 
@@ -35,44 +36,12 @@ struct request {
     struct summary_options options;
 };
 
-/* The whole file; NULL after a message. */
-static char *
-read_file(const char *path, size_t *out_count)
-{
-    FILE *file = strcmp(path, "-") ? fopen(path, "r") : stdin;
-    char *bytes = NULL;
-    size_t count = 0, room = 0;
-    while (file && !feof(file) && !ferror(file)) {
-        if (count == room) {
-            room = room ? 2 * room : 65536;
-            char *larger = realloc(bytes, room);
-            if (!larger) {
-                errno = ENOMEM;
-                break;
-            }
-            bytes = larger;
-        }
-        count += fread(bytes + count, 1, room - count, file);
-    }
-    bool whole = file && feof(file) && !ferror(file);
-    if (!whole)
-        fprintf(stderr, "ferry trace: %s: %s\n", path, strerror(errno));
-    if (file && file != stdin)
-        fclose(file);
-    if (!whole) {
-        free(bytes);
-        return NULL;
-    }
-    *out_count = count;
-    return bytes;
-}
-
 static bool
 read_trace(const char *path, struct trace *out)
 {
     struct trace_problem problem;
     size_t count;
-    char *bytes = read_file(path, &count);
+    char *bytes = input_read("trace", path, &count);
     if (!bytes)
         return false;
     bool ok = trace_read(bytes, count, out, &problem);

@@ -53,7 +53,7 @@ FERRY_API const ferry_element *ferry_element_scalar(ferry_kind kind, uint32_t bi
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_element_intern(const ferry_element *element, const ferry_element **out);
 
-/** Languages that name elements. Values are final. */
+/** Languages that name elements. A value never changes its meaning. */
 typedef enum ferry_text {
     FERRY_TEXT_BUFFER = 1,  /**< the format of Python's buffer protocol (PEP 3118): "f",
                                  "T{f:x:(2)f:v:}" */
