@@ -100,8 +100,10 @@ collect_rows(struct timeline *timeline)
     for (size_t i = 0; i < trace->count; i++) {
         const struct trace_event *event = &trace->events[i];
         bool names = event->phase == 'M' && !strcmp(event->name, "thread_name"), draws = sort_of(event) < SORTS;
-        struct row *row = names || draws ? find_row(timeline, event->track) : NULL;
-        if ((names || draws) && !row)
+        if (!names && !draws)
+            continue;
+        struct row *row = find_row(timeline, event->track);
+        if (!row)
             return false;
         if (names)
             row->name = event->text_name;

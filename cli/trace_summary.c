@@ -358,11 +358,12 @@ add_fetch_row(struct summary *summary, struct summary_fetch **rows, size_t *coun
         if ((*rows)[i].id == fetch->id && !strcmp((*rows)[i].reason, fetch->reason))
             row = &(*rows)[i];
     if (!row) {
-        row = extend((void **)rows, count, room, sizeof(*row));
+        const struct trace_event none = {.buffer = ""};
+        const struct summary_buffer *buffer = find_buffer(summary, &none, fetch->id);
+        row = buffer ? extend((void **)rows, count, room, sizeof(*row)) : NULL;
         if (!row)
             return false;
-        const struct trace_event none = {.buffer = ""};
-        *row = (struct summary_fetch){.id = fetch->id, .reason = fetch->reason, .name = find_buffer(summary, &none, fetch->id)->name};
+        *row = (struct summary_fetch){.id = fetch->id, .reason = fetch->reason, .name = buffer->name};
     }
     count_bytes(&row->fetched, fetch->bytes, fetch->ns);
     return true;

@@ -531,7 +531,10 @@ ferry_scope_wait(ferry_scope *scope)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    return ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ);
+    /* What the opening cleared is still on its way, and only closing would note it. */
+    if (claim.access == FERRY_OVERWRITE && body->store->scrub)
+        status = ferryi_access_note_use(body->store, &claim, claim.lane);
+    return status == FERRY_OK ? ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ) : status;
 }
 
 /* -- waiting for scopes ---------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struc
     static const char what[] = "export a lease as an Arrow array";
     char text[8];
     ferry_status status = ferryi_export_check(lease, out_schema ? out : NULL, what);
-    if (status != FERRY_OK)
+    if (status != FERRY_OK || !out_schema)
         return status;
     if (lease->access != FERRY_READ)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: Arrow arrays do not change, and the lease may write", what);

@@ -393,6 +393,24 @@ test_wait_waits_for_the_bytes(void **state)
     consumer_free(&c);
 }
 
+/* What is cleared for a scrubbed OVERWRITE is cleared when the wait returns, not after the consumer's write. */
+static void
+test_wait_waits_for_the_scrub(void **state)
+{
+    fixture *f = *state;
+    consumer c = consumer_new(f, 1);
+    ferry_buffer *x;
+    ferry_scope scope;
+    for (int i = 0; i < 10; i++) {
+        OK(ferry_buffer_create(f->context, INT, COUNT, &(ferry_buffer_options){.scrub = true}, &x));
+        queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 7);
+        OK(ferry_scope_close_unordered(&scope));
+        expect_constant(f, x, 0, 0, COUNT, 7);
+        ferry_buffer_destroy(&x);
+    }
+    consumer_free(&c);
+}
+
 /* Who would have to wait on a stream that is being captured is refused, and the capture stays valid. */
 static void
 test_capturing_streams_are_refused(void **state)
@@ -436,6 +454,7 @@ main(void)
         TEST(test_other_scopes),
         TEST(test_shared_scopes),
         TEST(test_wait_waits_for_the_bytes),
+        TEST(test_wait_waits_for_the_scrub),
         TEST(test_capturing_streams_are_refused),
     };
     return cmocka_run_group_tests_name("unordered", tests, NULL, NULL);

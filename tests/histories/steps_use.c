@@ -309,6 +309,28 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
+/* Last used on a stream whose use Ferry never hears of: it waits for the bytes itself, and the scope ends without an order. */
+static void
+step_close_unordered(struct player *p)
+{
+    struct target t = choose(p);
+    unsigned b = flags_of(p) % p->world->setup.streams;
+    ferry_stream *unknown = p->streams[b];
+    int32_t value = fresh(p, 1);
+    ferry_scope scope;
+    void *memory;
+    if (t.count == 0 || ferry_stream_place(unknown) != ferry_stream_place(stream_for(p)) ||
+        !open_device(p, &t, flags_of(p) & 1 ? FERRY_UPDATE : FERRY_OVERWRITE, &scope, &memory))
+        return;
+    say(p, "OK(ferry_scope_wait(&scope));");
+    say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, b, (int)value, t.count);
+    say(p, "OK(ferry_scope_close_unordered(&scope));");
+    MUST(p, ferry_scope_wait(&scope));
+    queue_fill(&p->world->f, unknown, memory, value, t.count);
+    MUST(p, ferry_scope_close_unordered(&scope));
+    has_written(&t, 0, t.count, value);
+}
+
 /* Two scopes of one stream in one buffer, the second relying on the first. */
 static void
 step_nested(struct player *p)
@@ -542,6 +564,7 @@ const struct step use_steps[] = {
     {"read_device", step_read_device, 8},
     {"write_device", step_write_device, 10},
     {"close_on", step_close_on, 4},
+    {"close_unordered", step_close_unordered, 4},
     {"nested", step_nested, 4},
     {"copy_scopes", step_copy_scopes, 8},
     {"open_all", step_open_all, 5},
