@@ -130,8 +130,8 @@ draw_frame(const struct timeline *timeline, const char *title)
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, bottom + 40, WIDTH, bottom + 40);
     write_text(file, LEFT, 22, "start", title);
-    double at = LEFT;
-    for (int i = 0; i < SORTS; i++, at += 130) {
+    for (int i = 0; i < SORTS; i++) {
+        double at = LEFT + 130.0 * i;
         fprintf(file, "<rect x=\"%.1f\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", at, sorts[i].colour);
         write_text(file, at + 18, 44, "start", sorts[i].label);
     }

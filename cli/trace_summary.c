@@ -264,7 +264,7 @@ static bool
 add_use(struct summary *summary, const struct trace_event *event)
 {
     bool reads = !strcmp(event->access, "read") && event->phase != 'e';
-    bool writes = !strcmp(event->access, "overwrite") && event->phase != 'b' && strcmp(event->end, "abandon");
+    bool writes = !strcmp(event->access, "overwrite") && event->phase != 'b' && strcmp(event->end, "abandon") != 0;
     struct visit visit = {.summary = summary, .place = event->place};
     struct summary_buffer *buffer = find_buffer(summary, event, event->id);
     if (!buffer)

@@ -93,7 +93,7 @@ static void
 print_and_delete(DLManagedTensorVersioned *tensor)
 {
     const DLTensor *t = &tensor->dl_tensor;
-    const float *values = (const float *)((const char *)t->data + t->byte_offset);
+    const float *values = (const float *)(const void *)((const char *)t->data + t->byte_offset);
     printf("the consumer has %lld x %lld floats that it may %s:", (long long)t->shape[0], (long long)t->shape[1],
            tensor->flags & READ_ONLY ? "read" : "write");
     for (int64_t i = 0; i < t->shape[0]; i++)

@@ -182,16 +182,14 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
 static char *
 put_text(char *at, const char *text)
 {
-    const unsigned char *c = (const unsigned char *)text, *end = c + TEXT_MOST;
+    const unsigned char *c = (const unsigned char *)text;
     *at++ = '"';
-    while (c < end && *c) {
-        if (is_plain(*c)) {
-            *at++ = (char)*c++;
-            continue;
-        }
-        size_t read;
-        at = put_special(at, c, strnlen((const char *)c, (size_t)(end - c)), &read);
-        c += read;
+    for (size_t i = 0, read = 1; i < TEXT_MOST && c[i]; i += read) {
+        read = 1;
+        if (is_plain(c[i]))
+            *at++ = (char)c[i];
+        else
+            at = put_special(at, &c[i], strnlen(&text[i], TEXT_MOST - i), &read);
     }
     *at++ = '"';
     return at;

@@ -125,7 +125,7 @@ observe_piece(const ferry_context *context, const struct ferryi_piece *piece, si
     if (!named)
         return;
     add_buffer(&arguments, ferryi_store_name(named), ferryi_store_number(named));
-    add_number(&arguments, "offset", target ? offset_of(target, piece->target_place, piece->target) : offset_of(source, piece->source_place, piece->source));
+    add_number(&arguments, "offset", offset_of(named, target ? piece->target_place : piece->source_place, target ? piece->target : piece->source));
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "from", piece->zeros ? "value" : source ? ferryi_trace_place(context->trace, piece->source_place) : "caller");
     add_text(&arguments, "to", target ? ferryi_trace_place(context->trace, piece->target_place) : "caller");
