@@ -230,8 +230,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer
  * other handles first does not touch the memory. Memory of ferry_context_register_host() stays
  * registered.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
- *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open. After a
- *         failure the buffer stays wrapped.
+ *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open or a lease
+ *         exists. After a failure the buffer stays wrapped.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffer);
 

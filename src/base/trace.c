@@ -184,12 +184,12 @@ put_text(char *at, const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     *at++ = '"';
-    for (size_t i = 0, read = 1; i < TEXT_MOST && c[i]; i += read) {
+    for (size_t left = TEXT_MOST, read = 1; left > 0 && *c; c += read, left -= read) {
         read = 1;
-        if (is_plain(c[i]))
-            *at++ = (char)c[i];
+        if (is_plain(*c))
+            *at++ = (char)*c;
         else
-            at = put_special(at, &c[i], strnlen(&text[i], TEXT_MOST - i), &read);
+            at = put_special(at, c, strnlen((const char *)c, left), &read);
     }
     *at++ = '"';
     return at;
@@ -488,7 +488,7 @@ ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name)
 const char *
 ferryi_trace_place(const ferryi_trace *trace, int place)
 {
-    return place >= 0 && place < PLACES ? trace->places[place] : "";
+    return trace && place >= 0 && place < PLACES ? trace->places[place] : "";
 }
 
 /* The last event has no comma. */

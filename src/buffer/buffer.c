@@ -334,10 +334,13 @@ ferry_buffer_abandon(ferry_buffer **buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": it wraps no memory", ferryi_store_name(store));
     status = ferryi_access_wait_calls(store, "abandon a buffer");
     if (status == FERRY_OK)
-        status = disown(*buffer);
+        status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "abandon");
     if (status == FERRY_OK)
-        ferry_buffer_destroy(buffer);
-    return status;
+        status = disown(*buffer);
+    if (status != FERRY_OK)
+        return status;
+    ferry_buffer_destroy(buffer);
+    return *buffer ? ferryi_callback_refuse("abandon a buffer") : FERRY_OK;
 }
 
 /* -- views ----------------------------------------------------------------------------------------- */

@@ -368,7 +368,9 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
         return status;
     }
     if (!ferryi_context_try_own(store->context)) {
-        (void)end_use(lease);
+        /* The caller's handle keeps the store, and nothing is owned yet: no callback may refuse this. */
+        if (!end_hit(lease))
+            end_slow(lease);
         free(lease);
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "open a lease of buffer \"%s\": its context is being destroyed", ferryi_store_name(store));
     }

@@ -503,7 +503,8 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
         return FERRY_OK;
     }
     ferryi_lane *lane = NULL;
-    if (claim.place != FERRY_PLACE_HOST)
+    /* The lanes of a context that was destroyed are gone, and nothing is left to be noted. */
+    if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
         status = find_unknown_lane(store->context, claim.place, &lane);
     ferry_status closed = close_how(scope, how, lane);
     return status == FERRY_OK ? closed : status;
@@ -529,6 +530,9 @@ ferry_scope_wait(ferry_scope *scope)
         return status;
     if (!find_open(body, &claim))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
+    if (ferryi_store_is_dead(body->store))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: the context of buffer \"%s\" %s",
+                           ferryi_store_name(body->store), ferryi_context_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
     /* What the opening cleared is still on its way, and only closing would note it. */

@@ -67,6 +67,9 @@ ferryi_order_clear(ferryi_order *order)
         lane_free(lane);
         order->lanes[number] = NULL;
     }
+    for (int place = 0; place <= FERRYI_DEVICES_MAX; place++)
+        atomic_store(&order->unknown[place], NULL);
+    atomic_store(&order->unknown_set, 0);
     ferryi_mutex_destroy(&order->join_mutex);
     ferryi_mutex_destroy(&order->mutex);
 }

@@ -265,6 +265,13 @@ test_abandon_is_refused(void **state)
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_abandon(&b));
         OK(ferry_scope_close(&scope));
     }
+    ferry_lease *lease;
+    void *leased;
+    OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_READ, .label = "the test"}, &lease, &leased));
+    OK(ferry_lease_close(lease));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_abandon(&b));
+    assert_non_null(strstr(ferry_last_error(), "the test"));
+    ferry_lease_destroy(&lease);
     assert_int_equal(release.calls, 0);
     /* It is still a wrap, and newer bytes still come back. */
     OK(ferry_buffer_view(b, INT, 10, 20, &view));

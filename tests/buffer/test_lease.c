@@ -659,6 +659,45 @@ position(const struct scene *scene, int what)
     return i;
 }
 
+/* A callback of the last destroy opens a lease on another buffer, which is refused and leaves nothing behind. */
+struct late {
+    ferry_buffer *other;
+    ferry_status status;
+    int calls;
+};
+
+static void
+open_late(ferry_log_level level, const char *message, void *user)
+{
+    struct late *late = user;
+    ferry_lease *lease;
+    void *memory;
+    (void)level;
+    if (late->calls++ > 0 || !strstr(message, "is still alive"))
+        return;
+    late->status = ferry_lease_open(late->other, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &memory);
+}
+
+static void
+test_no_lease_begins_when_the_context_ends(void **state)
+{
+    (void)state;
+    struct late late = {0};
+    ferry_context *context;
+    ferry_buffer *first, *x;
+    OK(ferry_context_create(&(ferry_context_options){.log = open_late, .log_user = &late}, &context));
+    late.calls = 0;
+    OK(ferry_buffer_create(context, INT, COUNT, NULL, &late.other));
+    OK(ferry_buffer_fill(late.other, INT, 0, COUNT, &(int){5}, NULL));
+    OK(ferry_buffer_create(context, INT, COUNT, NULL, &first));
+    x = late.other;
+    ferry_context_destroy(&context);
+    assert_true(late.calls > 0);
+    assert_int_equal(late.status, FERRY_ERROR_INVALID_STATE);
+    ferry_buffer_destroy(&first);
+    ferry_buffer_destroy(&x);
+}
+
 static void
 drop_once(fixture *f, const int *order, enum where where, bool closed)
 {
@@ -730,6 +769,7 @@ main(void)
         TEST(test_typed),
         TEST(test_owners_on_threads),
         TEST(test_many_at_once),
+        TEST(test_no_lease_begins_when_the_context_ends),
         TEST(test_any_of_them_may_go_last),
     };
     return cmocka_run_group_tests_name("lease", tests, NULL, NULL);

@@ -393,6 +393,37 @@ test_wait_waits_for_the_bytes(void **state)
     consumer_free(&c);
 }
 
+static void
+say_nothing(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)message, (void)user;
+}
+
+/* The lanes of a context go with it: a scope that outlives it has nothing to be ordered with. */
+static void
+test_after_the_end_of_the_context(void **state)
+{
+    (void)state;
+    for (int used = 0; used < 2; used++) {
+        ferry_context *context;
+        ferry_buffer *x;
+        ferry_scope scope;
+        void *memory;
+        OK(ferry_context_create(&(ferry_context_options){.log = say_nothing}, &context));
+        OK(ferry_buffer_create(context, INT, COUNT, NULL, &x));
+        for (int i = 0; i <= used; i++) {
+            OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, ferry_context_stream(context, 1), 0, COUNT, &scope, &memory));
+            if (i < used)
+                OK(ferry_scope_close_unordered(&scope));
+        }
+        ferry_context_destroy(&context);
+        assert_null(context);
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_scope_wait(&scope));
+        OK(ferry_scope_close_unordered(&scope));
+        ferry_buffer_destroy(&x);
+    }
+}
+
 /* What is cleared for a scrubbed OVERWRITE is cleared when the wait returns, not after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
@@ -455,6 +486,7 @@ main(void)
         TEST(test_shared_scopes),
         TEST(test_wait_waits_for_the_bytes),
         TEST(test_wait_waits_for_the_scrub),
+        TEST(test_after_the_end_of_the_context),
         TEST(test_capturing_streams_are_refused),
     };
     return cmocka_run_group_tests_name("unordered", tests, NULL, NULL);
