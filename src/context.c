@@ -317,19 +317,30 @@ fail:
 
 /* -- the end --------------------------------------------------------------------------------------- */
 
-static void
-report_and_kill_stores(ferry_context *context)
+/* The youngest store, out of the list and retained; NULL: none is left. What other threads are freeing, they free before the context goes. */
+static ferryi_store *
+take_store(ferry_context *context)
 {
     for (;;) {
         ferryi_mutex_lock(&context->store_mutex);
         ferryi_store *store = context->stores;
-        if (store) {
+        bool going = store && ferryi_store_is_going(store);
+        if (store && !going) {
             ferryi_store_unlist(store);
             (void)ferryi_store_retain(store, 0);
         }
         ferryi_mutex_unlock(&context->store_mutex);
-        if (!store)
-            break;
+        if (!going && (store || atomic_load(&context->ending_wraps) == 0))
+            return store;
+        ferryi_sleep_ns(10000);
+    }
+}
+
+static void
+report_and_kill_stores(ferry_context *context)
+{
+    ferryi_store *store;
+    while ((store = take_store(context))) {
         /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and this one is kept until then. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));

@@ -88,6 +88,7 @@ struct ferry_context {
     struct ferryi_event_times_mutex event_times_mutex;
     FERRYI_GUARDED_BY(ferryi_event_times_mutex) struct ferry_event *event_times; /* the timed ones: see buffer/event_time.h */
 
+    atomic_uint ending_wraps; /* those that threads are freeing and that are in no list any more, because that calls the program */
     struct ferryi_stores_mutex store_mutex; /* creation and destruction of buffers only */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, youngest first */

@@ -338,21 +338,37 @@ ferryi_store_free(ferryi_store *store)
         ferryi_store_unlock(store);
     }
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra && extra->on_release)
+    bool calls_program = extra && extra->on_release;
+    if (calls_program) {
+        ferryi_context_retain(context);
+        atomic_fetch_add(&context->ending_wraps, 1);
         unlist_wrap(context, store);
+    }
     end_wrap(store);
     ferryi_bodies_cut(store);
     release_copies(store);
-    bool kept = retire(context, store);
-    if (!kept && context->debug) {
-        bury(store);
-        return;
+    if (!retire(context, store)) {
+        if (context->debug) {
+            bury(store);
+        } else {
+            free_extra(ferryi_store_extra_of(store));
+            free_memory(store);
+            ferryi_context_release(context);
+        }
     }
-    if (kept)
-        return;
-    free_extra(ferryi_store_extra_of(store));
-    free_memory(store);
-    ferryi_context_release(context);
+    if (calls_program) {
+        atomic_fetch_sub(&context->ending_wraps, 1);
+        ferryi_context_release(context);
+    }
+}
+
+bool
+ferryi_store_is_going(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    bool going = store->references == 0 && store->claim_count == 0;
+    ferryi_store_unlock(store);
+    return going;
 }
 
 /* The calls that open scopes, as traces and messages name them. */
