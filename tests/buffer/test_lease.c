@@ -185,7 +185,8 @@ test_it_keeps_the_buffer(void **state)
         assert_true(ferry_lease_is_open(lease));
         if (how & 2) {
             OK(ferry_lease_close(lease));
-            memory[0] = 1;
+            if (!f->context->debug)
+                memory[0] = 1;
         }
         ferry_lease_destroy(&lease);
     }
@@ -216,7 +217,8 @@ test_memory_outlives_the_end(void **state)
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_resize(x, 1));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(x, 0)); /* it is no hold */
     write_counting(f, x, 0, 0, COUNT, 9);
-    assert_int_equal(memory[0], 9); /* the same memory */
+    if (!f->context->debug)
+        assert_int_equal(memory[0], 9); /* the same memory */
     ferry_lease *second = lease_host(x, FERRY_READ, &again);
     assert_ptr_equal(again, memory);
     ferry_lease_destroy(&second);

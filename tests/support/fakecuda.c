@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
@@ -262,6 +263,11 @@ cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device
     if (!is_device(device))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
     fake_context *context = &fake.contexts[device];
+    while (context->ending) {
+        pthread_mutex_unlock(&fake_lock);
+        usleep(100);
+        pthread_mutex_lock(&fake_lock);
+    }
     if (context->retained++ == 0)
         fake_context_start(context);
     *out_context = context;
@@ -279,12 +285,14 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
         fake_wait_context(context);
     /* Another thread may have retained it during the wait. */
     if (context->retained == 1) {
+        context->ending = true;
         fake_handles_end(context);
         fake_context_end(context);
         fake_modules_end(context);
         fake_blocks_end(context);
         context->error = FERRYI_CUDA_SUCCESS;
         context->peers = 0;
+        context->ending = false;
     }
     context->retained--;
     return fake_end(FERRYI_CUDA_SUCCESS);

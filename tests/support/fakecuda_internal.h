@@ -113,6 +113,7 @@ struct CUfunc_st {
 struct CUctx_st {
     int device;
     int retained;      /* 0: the context does not exist */
+    bool ending;       /* its last release is under way, and lets go of the lock meanwhile */
     fake_result error; /* the fault that ended it; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
