@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "instructions.h"
 #include "peer.h"
+#include "sleeper.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -293,34 +294,6 @@ measure_instructions(struct bench_report *report)
 
 /* -- all of it ------------------------------------------------------------------------------------- */
 
-struct sleeper {
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    bool end;
-};
-
-static void *
-sleep_until_the_end(void *argument)
-{
-    struct sleeper *sleeper = argument;
-    pthread_mutex_lock(&sleeper->mutex);
-    while (!sleeper->end)
-        pthread_cond_wait(&sleeper->wake, &sleeper->mutex);
-    pthread_mutex_unlock(&sleeper->mutex);
-    return NULL;
-}
-
-static void
-wake_and_join(struct sleeper *sleeper)
-{
-    pthread_mutex_lock(&sleeper->mutex);
-    sleeper->end = true;
-    pthread_cond_signal(&sleeper->wake);
-    pthread_mutex_unlock(&sleeper->mutex);
-    pthread_join(sleeper->thread, NULL);
-}
-
 static bool
 measure(struct subject *subject, const struct bench_options *options)
 {
@@ -338,17 +311,15 @@ main(int argc, char **argv)
 {
     struct bench_options options;
     struct subject subject = {0};
-    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    struct bench_sleeper sleeper;
     if (argc == 4 && strcmp(argv[1], "--loop") == 0)
         return run_loop_only(argv[2], argv[3]);
     if (!bench_parse(argc, argv, &options))
         return EXIT_FAILURE;
-    if (pthread_create(&sleeper.thread, NULL, sleep_until_the_end, &sleeper) != 0) {
-        fputs("bench: cannot start a thread\n", stderr);
+    if (!bench_sleeper_start(&sleeper))
         return EXIT_FAILURE;
-    }
     bool ok = subject_open(&subject) && measure(&subject, &options);
     subject_close(&subject);
-    wake_and_join(&sleeper);
+    bench_sleeper_stop(&sleeper);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -14,10 +14,10 @@
 #include "pool_threads.h"
 #include "pool_times.h"
 #include "pool_uses.h"
+#include "sleeper.h"
 #include "traces.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,14 +191,6 @@ measure_instructions(struct bench_report *report)
 
 /* -- all of it ------------------------------------------------------------------------------------------- */
 
-static void *
-sleep_for_ever(void *argument)
-{
-    for (;;)
-        pause();
-    return argument;
-}
-
 static bool
 measure(ferry_context *context, const struct subject *subject, const struct bench_options *options)
 {
@@ -234,16 +226,14 @@ main(int argc, char **argv)
 {
     struct bench_options options = {0};
     struct subject subject = {0};
-    pthread_t sleeper;
+    struct bench_sleeper sleeper;
     bool only = argc == 4 && strcmp(argv[1], "--loop") == 0;
     if (!only && !bench_parse(argc, argv, &options))
         return EXIT_FAILURE;
     if (!only)
         heaps_prepare(argv);
-    if (pthread_create(&sleeper, NULL, sleep_for_ever, NULL) != 0) {
-        fputs("bench: cannot start a thread\n", stderr);
+    if (!bench_sleeper_start(&sleeper))
         return EXIT_FAILURE;
-    }
     ferry_context *context = bench_context(0), *host = open_host(&subject);
     int status = EXIT_FAILURE;
     subject.list = freelist_open();
@@ -257,7 +247,6 @@ main(int argc, char **argv)
     freelist_close(subject.list);
     ferry_context_destroy(&host);
     ferry_context_destroy(&context);
-    pthread_cancel(sleeper);
-    pthread_join(sleeper, NULL);
+    bench_sleeper_stop(&sleeper);
     return status;
 }
