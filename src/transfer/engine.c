@@ -173,15 +173,6 @@ ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_pl
 /* -- counts ---------------------------------------------------------------------------------------- */
 
 static ferry_transfer_count
-read_counter(struct ferryi_counter *counter)
-{
-    return (ferry_transfer_count){
-        .copies = atomic_load_explicit(&counter->copies, memory_order_relaxed),
-        .bytes = atomic_load_explicit(&counter->bytes, memory_order_relaxed),
-    };
-}
-
-static ferry_transfer_count
 sum(ferry_transfer_count a, ferry_transfer_count b)
 {
     return (ferry_transfer_count){a.copies + b.copies, a.bytes + b.bytes};
@@ -191,14 +182,14 @@ sum(ferry_transfer_count a, ferry_transfer_count b)
 static ferry_transfer_count
 read_direction(ferryi_engine *engine, ferry_direction direction)
 {
-    return sum(read_counter(&engine->counters[direction][false]), read_counter(&engine->counters[direction][true]));
+    return sum(ferryi_counter_read(&engine->counters[direction][false]), ferryi_counter_read(&engine->counters[direction][true]));
 }
 
 /* Of both directions between host and device. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {
-    return sum(read_counter(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]), read_counter(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
+    return sum(ferryi_counter_read(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]), ferryi_counter_read(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
 }
 
 static uint64_t
@@ -219,7 +210,7 @@ ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out)
         .fill = read_direction(engine, FERRY_DIRECTION_FILL),
         .direct = read_path(engine, false),
         .staged = read_path(engine, true),
-        .peer_staged = read_counter(&engine->counters[FERRY_DIRECTION_PEER][true]),
+        .peer_staged = ferryi_counter_read(&engine->counters[FERRY_DIRECTION_PEER][true]),
         .batch_submissions = read_count(&engine->batch_submissions),
         .batch_copies = read_count(&engine->batch_copies),
         .auto_pinned = read_count(&engine->pins.turned),
@@ -248,10 +239,8 @@ void
 ferryi_engine_reset_stats(ferryi_engine *engine)
 {
     for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
-        for (int staged = 0; staged < 2; staged++) {
-            clear_count(&engine->counters[direction][staged].copies);
-            clear_count(&engine->counters[direction][staged].bytes);
-        }
+        for (int staged = 0; staged < 2; staged++)
+            ferryi_counter_clear(&engine->counters[direction][staged]);
     for (int loop = 0; loop < FERRYI_COPY_LOOPS; loop++)
         clear_count(&engine->loop_bytes[loop]);
     clear_count(&engine->chunks);

@@ -205,13 +205,6 @@ ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop
     atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
 }
 
-static void
-count(struct ferryi_counter *counter, size_t bytes)
-{
-    atomic_fetch_add_explicit(&counter->copies, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counter->bytes, bytes, memory_order_relaxed);
-}
-
 /* A place, or what stands on that side instead of a copy. */
 static const char *
 name_side(const struct ferryi_run *run, int place, bool foreign)
@@ -324,7 +317,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         ferryi_profile_end();
     if (run->done == 0)
         return status;
-    count(&run->engine->counters[run->direction][run->staged], run->done);
+    ferryi_counter_add(&run->engine->counters[run->direction][run->staged], run->done);
     if (run->job->traffic)
         ferryi_traffic_count(run->job->traffic, run->direction, run->done);
     if (run->engine->observed)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/traffic.h"
 
+#include "src/base/base.h"
+
 static struct ferryi_counter *
 counter_of(struct ferryi_traffic *traffic, ferry_direction direction)
 {
@@ -22,8 +24,7 @@ ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, 
     struct ferryi_counter *counter = counter_of(traffic, direction);
     if (!counter)
         return;
-    atomic_fetch_add_explicit(&counter->copies, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counter->bytes, bytes, memory_order_relaxed);
+    ferryi_counter_add(counter, bytes);
     atomic_store_explicit(&traffic->last_ns, ferryi_now_ns(), memory_order_relaxed);
 }
 
@@ -33,36 +34,22 @@ ferryi_traffic_count_eviction(struct ferryi_traffic *traffic)
     atomic_fetch_add_explicit(&traffic->evictions, 1, memory_order_relaxed);
 }
 
-static ferry_transfer_count
-read_counter(const struct ferryi_counter *counter)
-{
-    return (ferry_transfer_count){atomic_load_explicit(&counter->copies, memory_order_relaxed),
-                                  atomic_load_explicit(&counter->bytes, memory_order_relaxed)};
-}
-
 void
 ferryi_traffic_read(const struct ferryi_traffic *traffic, ferry_buffer_info *out)
 {
-    out->to_device = read_counter(&traffic->to_device);
-    out->to_host = read_counter(&traffic->to_host);
-    out->between_devices = read_counter(&traffic->between_devices);
+    out->to_device = ferryi_counter_read(&traffic->to_device);
+    out->to_host = ferryi_counter_read(&traffic->to_host);
+    out->between_devices = ferryi_counter_read(&traffic->between_devices);
     out->evictions = atomic_load_explicit(&traffic->evictions, memory_order_relaxed);
     out->last_transfer_ns = atomic_load_explicit(&traffic->last_ns, memory_order_relaxed);
-}
-
-static void
-clear_counter(struct ferryi_counter *counter)
-{
-    atomic_store_explicit(&counter->copies, 0, memory_order_relaxed);
-    atomic_store_explicit(&counter->bytes, 0, memory_order_relaxed);
 }
 
 void
 ferryi_traffic_reset(struct ferryi_traffic *traffic)
 {
-    clear_counter(&traffic->to_device);
-    clear_counter(&traffic->to_host);
-    clear_counter(&traffic->between_devices);
+    ferryi_counter_clear(&traffic->to_device);
+    ferryi_counter_clear(&traffic->to_host);
+    ferryi_counter_clear(&traffic->between_devices);
     atomic_store_explicit(&traffic->evictions, 0, memory_order_relaxed);
     atomic_store_explicit(&traffic->last_ns, 0, memory_order_relaxed);
 }

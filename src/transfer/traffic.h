@@ -9,11 +9,7 @@
 
 #include <ferry/buffer.h>
 
-#include "src/base/base.h"
-
-struct ferryi_counter {
-    _Atomic uint64_t copies, bytes;
-};
+#include "src/transfer/counter.h"
 
 struct ferryi_traffic {
     struct ferryi_counter to_device, to_host, between_devices;
