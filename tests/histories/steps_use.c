@@ -282,6 +282,13 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
+/* Opens on one stream what stream `b` of the player uses last; false: nothing is open, since that is a stream of another place, say. */
+static bool
+open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b, ferry_scope *scope, void **out)
+{
+    return t->count > 0 && ferry_stream_place(p->streams[b]) == ferry_stream_place(stream_for(p)) && open_device(p, t, access, scope, out);
+}
+
 /* Opened on one stream, last used on another of the same place. */
 static void
 step_close_on(struct player *p)
@@ -293,8 +300,7 @@ step_close_on(struct player *p)
     ferry_scope scope;
     ferry_event *event;
     void *memory;
-    if (t.count == 0 || ferry_stream_place(last) != ferry_stream_place(stream_for(p)) ||
-        !open_device(p, &t, FERRY_OVERWRITE, &scope, &memory))
+    if (!open_for_another(p, &t, FERRY_OVERWRITE, b, &scope, &memory))
         return;
     say(p, "queue_fill(&f, s[%u][%u], memory, -1, %zu);", p->number, choose_stream(p), t.count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, choose_stream(p), p->number, b);
@@ -315,18 +321,16 @@ step_close_unordered(struct player *p)
 {
     struct target t = choose(p);
     unsigned b = flags_of(p) % p->world->setup.streams;
-    ferry_stream *unknown = p->streams[b];
     int32_t value = fresh(p, 1);
     ferry_scope scope;
     void *memory;
-    if (t.count == 0 || ferry_stream_place(unknown) != ferry_stream_place(stream_for(p)) ||
-        !open_device(p, &t, flags_of(p) & 1 ? FERRY_UPDATE : FERRY_OVERWRITE, &scope, &memory))
+    if (!open_for_another(p, &t, flags_of(p) & 1 ? FERRY_UPDATE : FERRY_OVERWRITE, b, &scope, &memory))
         return;
     say(p, "OK(ferry_scope_wait(&scope));");
     say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, b, (int)value, t.count);
     say(p, "OK(ferry_scope_close_unordered(&scope));");
     MUST(p, ferry_scope_wait(&scope));
-    queue_fill(&p->world->f, unknown, memory, value, t.count);
+    queue_fill(&p->world->f, p->streams[b], memory, value, t.count);
     MUST(p, ferry_scope_close_unordered(&scope));
     has_written(&t, 0, t.count, value);
 }
