@@ -106,11 +106,12 @@ typedef struct ferry_wrap_options {
 /**
  * Properties of a buffer. Strings live as long as the handle.
  *
- * The counters begin at zero with the buffer, and ferry_context_reset_stats() resets them. They
- * belong to the base: a view reports those of its base. They count the transfers that
- * ferry_context_get_transfer_stats() counts as uploads, as downloads and between devices. A transfer
- * that failed counts the bytes that arrived. A copy between two buffers counts for the one that it
- * writes. A call that copies several ranges of a buffer in one transfer counts once.
+ * The counters start at zero when the buffer is created; ferry_context_reset_stats() resets them.
+ * They belong to the base, so a view reports the counters of its base. They cover the same
+ * transfers as ferry_context_get_transfer_stats(): uploads, downloads, and transfers between
+ * devices. A failed transfer adds only the bytes that arrived. A copy between two buffers is
+ * counted for the buffer that is written. A call that copies several ranges of a buffer in one
+ * transfer counts as one.
  */
 typedef struct ferry_buffer_info {
     const char *name;             /**< "" when it has none */
@@ -217,18 +218,21 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *c
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream);
 
 /**
- * Ends a wrap without touching its memory, which may be gone, and sets `*buffer` to NULL. Bytes
- * that are newer elsewhere are lost.
+ * Ends a wrap without accessing its memory, and sets `*buffer` to NULL. Bytes that are newer at
+ * other places are lost.
  *
- * The call neither reads nor writes the memory and does not unregister it. It waits, as
- * ferry_buffer_unwrap() does, for calls and queued work that still use the memory. The memory must
- * be valid for these, and for every other thread: one that runs short of memory may write newer
- * bytes back until this call begins. A device that fails meanwhile is logged. At last the call
- * calls on_release with the address of the memory.
+ * The call itself neither reads, writes nor unregisters the memory, so the memory may already be
+ * gone, if nothing else uses it any more:
+ * - Calls and queued work that use the memory need it until they finish. The call waits for them,
+ *   as ferry_buffer_unwrap() does. A device that fails meanwhile is logged.
+ * - Another thread that runs short of memory may write newer bytes back to it until the call
+ * begins.
  *
- * The call works through any handle of the wrap, also a view, when it is the only one. Destroying
- * other handles first does not touch the memory. Memory of ferry_context_register_host() stays
- * registered.
+ * Finally the call calls on_release with the address of the memory.
+ *
+ * `*buffer` may be any handle of the wrap, also a view, but must be the only one that is left.
+ * Destroying the other handles first does not touch the memory. Memory that was registered with
+ * ferry_context_register_host() stays registered.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open or a lease
  *         exists. After a failure the buffer stays wrapped.
@@ -338,10 +342,12 @@ FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size
 /**
  * Changes the number of elements to `count`.
  *
- * Elements up to the smaller count keep their values at every place where they are current. New
- * elements read as zero. The same count has no effect. A call of another thread sees the old length
- * or the new one. If its range no longer exists, it fails with FERRY_ERROR_OUT_OF_RANGE; FERRY_REST
- * uses the length that it finds.
+ * Elements below the smaller of the two counts keep their values at every place where they are
+ * current. New elements read as zero. If `count` is the present length, nothing changes.
+ *
+ * A call on another thread at the same time sees either the old length or the new one. That call
+ * fails with FERRY_ERROR_OUT_OF_RANGE if the range that it was given no longer exists. If it was
+ * given FERRY_REST, it uses the length that it sees.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
  *         buffers with views, and for held and wrapped buffers.
  */

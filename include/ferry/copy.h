@@ -47,10 +47,12 @@ typedef struct ferry_copy_side {
 /** One copy: `planes` planes of `rows` rows of `count` elements. */
 typedef struct ferry_copy_region {
     ferry_copy_side target, source;
-    const void *value; /**< fills the target buffer with this value. Its element is
-                            source.element; NULL: the target's */
-    size_t count;      /**< elements of a row. FERRY_REST: up to the end of the source buffer, or
-                            else of the target buffer; only for one row */
+    const void *value; /**< when not NULL, the target buffer is filled with this value. The value
+                            has the element source.element, or that of the target when this is
+                            NULL */
+    size_t count;      /**< elements of a row. FERRY_REST means up to the end of the source buffer,
+                            or of the target buffer when the source is no buffer; valid only for
+                            one row */
     size_t rows;       /**< 0 means 1 */
     size_t planes;     /**< 0 means 1 */
     const ferry_conversion *conversion; /**< the user's function from the source's element to the

@@ -101,10 +101,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_element_parse(ferry_text language, 
 /* -- devices --------------------------------------------------------------------------------------- */
 
 /**
- * Returns how DLPack and Arrow call a place: their device type and device number.
+ * Gets the device type and the device number by which DLPack and Arrow identify a place.
  *
- * Host memory and the device "host" are 1 (kDLCPU), number 0. A CUDA device is 2 (kDLCUDA) with the
- * driver's ordinal. An emulated device is 12 (kDLExtDev) with its own number.
+ * Host memory and the device "host" have type 1 (kDLCPU) and number 0. A CUDA device has type 2
+ * (kDLCUDA) and the driver's ordinal. An emulated device has type 12 (kDLExtDev) and its own
+ * number.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown place),
  *         FERRY_ERROR_INVALID_STATE (a destroyed context, or a forked child).
  * Threads: any.

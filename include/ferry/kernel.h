@@ -212,11 +212,12 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_sou
 /**
  * Writes the path of the folder that caches compiled kernels and conversions.
  *
- * The folder is FERRY_CACHE_DIR, an absolute path (empty: no cache). Otherwise it is ferry/ in
+ * The environment variable FERRY_CACHE_DIR names the folder, with an absolute path; when it is set
+ * to the empty string, there is no cache. When it is not set, the folder is ferry/ in
  * XDG_CACHE_HOME, otherwise .cache/ferry/ in HOME. Each call reads the environment again. Ferry
- * creates the folder for this user alone when it stores the first entry. The folder holds at most
- * 256 MiB and may be removed at any time. A folder that is a link, belongs to another user, or is
- * writable by others is not used. A set-uid program has no cache.
+ * creates the folder, accessible only to this user, when it stores the first entry. The folder
+ * holds at most 256 MiB and may be removed at any time. A folder that is a link, belongs to another
+ * user, or is writable by others is not used. A set-uid program has no cache.
  *
  * @param out receives the path with its NUL
  * @param out_bytes size of `out`; 4096 is always enough

@@ -16,11 +16,12 @@ FERRY_BEGIN_DECLS
  * A scope on the heap, with owners that are counted: what language bindings and exports hold.
  *
  * A lease keeps the buffer and the context alive, also after their owners destroyed them. While it
- * is open it has the rights and the conflicts of a scope. After the close its memory stays allocated
- * at its address until the last owner destroys the lease: reading and writing it stays safe, but
- * its content is unspecified. Until then the replica is not evicted, freed or moved, and resizing
- * the buffer or unwrapping it fails with FERRY_ERROR_BUSY. In checked runs (docs/debugging.md) a use
- * of the host address after the close stops the program with a message that has the label.
+ * is open it has the rights and the conflicts of a scope. After the close its memory stays
+ * allocated at its address until the last owner destroys the lease: reading and writing it stays
+ * safe, but its content is unspecified. Until then the replica is not evicted, freed or moved, and
+ * resizing the buffer or unwrapping it fails with FERRY_ERROR_BUSY. In checked runs
+ * (docs/debugging.md) a use of the host address after the close stops the program with a message
+ * that has the label.
  *
  * Any thread may call any function on a lease; no function needs the thread that opened it.
  */
@@ -45,10 +46,10 @@ typedef struct ferry_lease_options {
 /**
  * Opens a lease on a range of a buffer and sets `*out_pointer` to the address of its first element.
  *
- * Copies what the place lacks, and blocks, as ferry_buffer_open_host() and
- * ferry_buffer_open_device() do. At a device place without a stream the call also blocks until
- * nothing that is queued uses the bytes in a way that conflicts. The caller owns `*out` and gives it
- * back with ferry_lease_destroy(). For zero elements `*out_pointer` is NULL.
+ * The call copies what the place lacks, and blocks, as ferry_buffer_open_host() and
+ * ferry_buffer_open_device() do. If the place is a device and the options name no stream, the call
+ * also waits for all queued work whose use of the bytes conflicts. The caller owns `*out` and gives
+ * it back with ferry_lease_destroy(). For zero elements `*out_pointer` is NULL.
  *
  * @param options not NULL, because the access has no default
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no access, an unknown place, a stream of

@@ -89,10 +89,10 @@ enum {
 };
 
 /**
- * Records an event after the work that the stream holds now. Does not block.
+ * Records an event after all work that is queued on the stream now. Does not block.
  *
- * The caller owns `*out` and passes it to ferry_event_destroy(). A timed event costs one driver
- * event more than another one, so record without FERRY_EVENT_TIMED where only order matters.
+ * The caller owns `*out` and destroys it with ferry_event_destroy(). A timed event takes one more
+ * event of the driver than an untimed one, so leave FERRY_EVENT_TIMED out where only order matters.
  *
  * @param flags 0 or FERRY_EVENT_TIMED
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (also for an unknown flag),
