@@ -71,8 +71,9 @@ note_loss_of_move(ferryi_store *store, int place, int source, ferry_status statu
 static struct ferryi_transfer_job
 job_of(const struct ferryi_access *access)
 {
-    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(access->store), .reason = access->reason, .traffic = &access->store->traffic,
-                                        .moves = true, .id = ferryi_store_number(access->store), .offset = access->begin};
+    struct ferryi_transfer_job job = {.moves = true};
+    ferryi_store_name_job(access->store, &job, access->reason, access->begin);
+    return job;
 }
 
 /* Zeros where nothing was ever written. */

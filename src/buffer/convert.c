@@ -78,17 +78,13 @@ ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *
 /* -- to the caller's memory ------------------------------------------------------------------------ */
 
 static struct ferryi_transfer_job
-job_out(const ferryi_store *store, const struct ferryi_convert_call *user, size_t count, const ferry_copy_options *options,
+job_out(ferryi_store *store, const struct ferryi_convert_call *user, size_t count, const ferry_copy_options *options,
         const struct ferryi_copy_whole *whole)
 {
     struct ferryi_transfer_job job = {.options = options, .total = count * user->conversion->to->bytes};
     if (whole)
         job = whole->job;
-    job.buffer = ferryi_store_name(store);
-    job.reason = "copy_to";
-    job.traffic = (struct ferryi_traffic *)&store->traffic;
-    job.id = ferryi_store_number(store);
-    job.offset = SIZE_MAX;
+    ferryi_store_name_job(store, &job, "copy_to", SIZE_MAX);
     job.foreign_target = true;
     return job;
 }

@@ -28,19 +28,12 @@ ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_tran
 static struct ferryi_transfer_job
 job_of(const struct ferryi_copy_call *call, const char *reason)
 {
-    if (call->whole) {
-        struct ferryi_transfer_job job = call->whole->job;
-        job.buffer = ferryi_store_name(call->main.store);
-        job.reason = reason;
-        job.traffic = &call->main.store->traffic;
-        job.id = ferryi_store_number(call->main.store);
-        job.offset = call->main.begin - job.done;
-        return job;
-    }
-    return (struct ferryi_transfer_job){.buffer = ferryi_store_name(call->main.store), .reason = reason, .options = call->options,
-                                        .traffic = &call->main.store->traffic, .id = ferryi_store_number(call->main.store), .offset = call->main.begin,
-                                        .cancelled = call->cancelled, .arrived = call->arrived,
-                                        .total = call->main.end - call->main.begin};
+    struct ferryi_transfer_job job = {.options = call->options, .cancelled = call->cancelled, .arrived = call->arrived,
+                                      .total = call->main.end - call->main.begin};
+    if (call->whole)
+        job = call->whole->job;
+    ferryi_store_name_job(call->main.store, &job, reason, call->main.begin - job.done);
+    return job;
 }
 
 /* -- where ----------------------------------------------------------------------------------------- */

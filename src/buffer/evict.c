@@ -368,8 +368,8 @@ copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy 
     if (status != FERRY_OK || held.begin == held.end)
         return status;
     struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "compact", .traffic = &store->traffic,
-                                      .id = ferryi_store_number(store), .offset = held.begin};
+    struct ferryi_transfer_job job = {0};
+    ferryi_store_name_job(store, &job, "compact", held.begin);
     status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
     ferryi_store_note_read(store, prey->place, lane);
     fresh->written = ferryi_lane_stamp(lane);

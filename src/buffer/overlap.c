@@ -81,9 +81,8 @@ run_overlapping(struct ferryi_copy_call *call)
         return status;
     size_t begin = ferryi_min_size(call->main.begin, call->other.begin), end = ferryi_max_size(call->main.end, call->other.end);
     size_t from = ferryi_min_size(call->rest.begin, call->other.begin);
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "copy", .options = call->options,
-                                      .traffic = &store->traffic, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin,
-                                      .id = ferryi_store_number(store), .offset = begin};
+    struct ferryi_transfer_job job = {.options = call->options, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin};
+    ferryi_store_name_job(store, &job, "copy", begin);
     int place = call->main.lane ? call->main.place : FERRY_PLACE_HOST;
     struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
     /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */

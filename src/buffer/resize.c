@@ -26,7 +26,8 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
         status = ferryi_store_order(fresh, place, lane, true);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(store), .reason = "resize", .traffic = &store->traffic, .id = ferryi_store_number(store)};
+    struct ferryi_transfer_job job = {0};
+    ferryi_store_name_job(store, &job, "resize", 0);
     int memory = lane ? place : 0;
     status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0), ferryi_access_memory(store, memory, 0), kept, lane,
                                 &job);

@@ -235,6 +235,17 @@ ferryi_store_number(const ferryi_store *store)
     return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
+/* Whose bytes a job moves, and why: for messages, traces and counters. `offset` is where its first byte lies in the store; SIZE_MAX: unknown. */
+static inline void
+ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason, size_t offset)
+{
+    job->buffer = ferryi_store_name(store);
+    job->reason = reason;
+    job->traffic = &store->traffic;
+    job->id = ferryi_store_number(store);
+    job->offset = offset;
+}
+
 static inline size_t
 ferryi_store_align(const ferryi_store *store)
 {
