@@ -250,8 +250,10 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
 
     bool may_wait = ferryi_now_ns() < deadline_ns;
     bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
-    for (uint64_t pause = PAUSE_MIN_NS; !won && !(won = ask_once(pool, &uses)) && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause)
+    for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
         ferryi_sleep_ns(pause);
+        won = ask_once(pool, &uses);
+    }
     ferryi_mutex_lock(&pool->mutex);
     pool->waits += may_wait;
     ferryi_mutex_unlock(&pool->mutex);
