@@ -70,7 +70,6 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
         engine->devices[place] = config->devices[place];
     engine->config.devices = engine->devices;
     engine->fixed_ring = config->chunk_bytes || config->chunk_count;
-    engine->observed = config->trace || config->file_trace;
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
     ferryi_crew_init(&engine->crew);

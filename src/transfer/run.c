@@ -72,7 +72,7 @@ ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
     run->profiled = ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
-    if (run->engine->observed)
+    if (run->engine->config.file_trace)
         run->begun_ns = ferryi_now_ns();
     return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
 }
@@ -320,7 +320,6 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
     ferryi_counter_add(&run->engine->counters[run->direction][run->staged], run->done);
     if (run->job->traffic)
         ferryi_traffic_count(run->job->traffic, run->direction, run->done);
-    if (run->engine->observed)
-        tell(run);
+    tell(run);
     return status;
 }

@@ -34,7 +34,6 @@ struct ferryi_port {
 struct ferryi_engine {
     struct ferryi_engine_config config; /* with the size of chunks filled in */
     bool fixed_ring;                    /* it was asked for */
-    bool observed;                      /* by a trace callback or a trace */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
     _Atomic uint64_t batch_submissions, batch_copies;
@@ -57,7 +56,7 @@ struct ferryi_staging {
 struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
-    uint64_t begun_ns;              /* where somebody observes transfers */
+    uint64_t begun_ns;              /* where a file traces transfers */
     const struct ferryi_transform *transform; /* of what crosses; or NULL */
     ferry_direction direction;
     int target_place, source_place; /* source -1: a fill */
