@@ -15,11 +15,17 @@ make_domain(void)
     domain = nvtxDomainCreateA("ferry");
 }
 
+void *
+ferryi_profile_domain(void)
+{
+    pthread_once(&once, make_domain);
+    return domain;
+}
+
 bool
 ferryi_profile_begin(const char *what, const char *name, const char *reason)
 {
-    pthread_once(&once, make_domain);
-    if (!domain)
+    if (!ferryi_profile_domain())
         return false;
     char text[256];
     bool named = name && *name, reasoned = reason && *reason;

@@ -11,6 +11,8 @@
 #include <stddef.h>
 
 #ifdef FERRYI_HAVE_NVTX_RANGES
+/* NVTX's handle of the domain "ferry"; NULL: no tool listens. */
+void *ferryi_profile_domain(void);
 /* Begins a range named `upload "heights" for read_device`; `name` and `reason` may be NULL or "". False: no tool listens, and there is nothing to end. */
 bool ferryi_profile_begin(const char *what, const char *name, const char *reason);
 /* Ends the range that this thread began last. */

@@ -229,6 +229,18 @@ launch(struct ferryi_launch_plan *plan)
 }
 
 static ferry_status
+launch_few(struct ferryi_launch_plan *plan)
+{
+    struct ferryi_access accesses[2 * FEW_ARGUMENTS];
+    size_t indices[2 * FEW_ARGUMENTS];
+    plan->wanted = accesses;
+    plan->merged = accesses + FEW_ARGUMENTS;
+    plan->index = indices;
+    plan->group = indices + FEW_ARGUMENTS;
+    return launch(plan);
+}
+
+static ferry_status
 launch_many(struct ferryi_launch_plan *plan)
 {
     plan->wanted = calloc(plan->count, 2 * sizeof(*plan->wanted));
@@ -278,21 +290,8 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
     struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[lane->place],
                                       .lane = lane, .grid = without_zeros(grid), .arguments = arguments,
                                       .count = argument_count};
-    if (argument_count > FEW_ARGUMENTS) {
-        bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
-        status = launch_many(&plan);
-        if (profiled)
-            ferryi_profile_end();
-        return status;
-    }
-    struct ferryi_access accesses[2 * FEW_ARGUMENTS];
-    size_t indices[2 * FEW_ARGUMENTS];
-    plan.wanted = accesses;
-    plan.merged = accesses + FEW_ARGUMENTS;
-    plan.index = indices;
-    plan.group = indices + FEW_ARGUMENTS;
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
-    status = launch(&plan);
+    status = argument_count > FEW_ARGUMENTS ? launch_many(&plan) : launch_few(&plan);
     if (profiled)
         ferryi_profile_end();
     return status;

@@ -3,19 +3,11 @@
 
 #include <nvtx3/nvToolsExtMem.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static nvtxDomainHandle_t domain;
-
-static void
-make_domain(void)
-{
-    domain = nvtxDomainCreateA("ferry");
-}
+#include "src/base/profile.h"
 
 void
 ferryi_nvtx_heap_begin(struct ferryi_slab *slab)
 {
-    pthread_once(&once, make_domain);
     const nvtxMemVirtualRangeDesc_t range = {.size = slab->bytes, .ptr = slab->memory};
     const nvtxMemHeapDesc_t heap = {
         .extCompatID = NVTX_EXT_COMPATID_MEM,
@@ -27,7 +19,7 @@ ferryi_nvtx_heap_begin(struct ferryi_slab *slab)
         .messageType = NVTX_MESSAGE_TYPE_ASCII,
         .message.ascii = "slab",
     };
-    slab->heap = nvtxMemHeapRegister(domain, &heap);
+    slab->heap = nvtxMemHeapRegister(ferryi_profile_domain(), &heap);
 }
 
 void
@@ -37,7 +29,7 @@ ferryi_nvtx_heap_end(struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after)
         ferryi_nvtx_region_end(block);
     if (slab->heap)
-        nvtxMemHeapUnregister(domain, slab->heap);
+        nvtxMemHeapUnregister(ferryi_profile_domain(), slab->heap);
     slab->heap = NULL;
 }
 
@@ -57,7 +49,7 @@ ferryi_nvtx_region_begin(ferry_block *block, size_t bytes)
         .regionDescElementSize = sizeof(range),
         .regionDescElements = &range,
     };
-    nvtxMemRegionsRegister(domain, &regions);
+    nvtxMemRegionsRegister(ferryi_profile_domain(), &regions);
     block->has_region = true;
 }
 
@@ -76,5 +68,5 @@ ferryi_nvtx_region_end(ferry_block *block)
         .refElementSize = sizeof(region),
         .refElements = &region,
     };
-    nvtxMemRegionsUnregister(domain, &regions);
+    nvtxMemRegionsUnregister(ferryi_profile_domain(), &regions);
 }
