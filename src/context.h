@@ -26,6 +26,7 @@ struct ferryi_store;
 struct ferryi_worker;
 
 #define FERRYI_MEMORY_KINDS 5
+extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS]; /* context_pool.c */
 #define FERRYI_LONG_LOCKS 16
 #define FERRYI_WAYS (2 * FERRYI_DEVICES_MAX + 2) /* see worker.h */
 

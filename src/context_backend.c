@@ -121,15 +121,14 @@ checked_memory_free(void *user, void *memory, size_t bytes)
 static void
 trace_memory(struct ferryi_context_backend *from, const char *name, uint64_t begun_ns, size_t bytes, uint64_t all)
 {
-    static const char *const kinds[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned", "pageable", "managed"};
     ferryi_trace *trace = from->context->trace;
-    const char *place = ferryi_trace_place(trace, from->place);
-    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kinds[from->kind]),
+    const char *place = ferryi_trace_place(trace, from->place), *kind = ferryi_memory_kind_names[from->kind];
+    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kind),
                                                       FERRYI_TRACE_NUMBER("bytes", bytes)};
     ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "pool", .name = name, .begun_ns = begun_ns, .arguments = arguments,
                                                           .argument_count = 3});
     char counter[64];
-    snprintf(counter, sizeof(counter), "%s memory of %s", kinds[from->kind], place);
+    snprintf(counter, sizeof(counter), "%s memory of %s", kind, place);
     const struct ferryi_trace_argument value = FERRYI_TRACE_NUMBER("bytes", all);
     ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = "pool", .name = counter, .arguments = &value, .argument_count = 1});
 }
@@ -204,7 +203,7 @@ ferryi_context_choose_backend(ferry_context *context, int place, ferry_memory_ki
         user->device = device_with(context, FERRY_CAN_MANAGE);
     if (kind != FERRY_MEMORY_PAGEABLE && !user->device)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "make a pool of %s memory: no device of the context has it",
-                           kind == FERRY_MEMORY_MANAGED ? "managed" : "pinned");
+                           ferryi_memory_kind_names[kind]);
     config->backend = user->device     ? (struct ferryi_pool_backend){.alloc = device_memory_alloc, .free = device_memory_free, .user = user}
                       : context->debug ? (struct ferryi_pool_backend){.alloc = checked_memory_alloc, .free = checked_memory_free, .user = user}
                                        : (struct ferryi_pool_backend){.alloc = system_memory_alloc, .free = system_memory_free, .user = user};

@@ -10,7 +10,7 @@
 
 /* -- the context's own ----------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"", "device", "pinned", "pageable", "managed"};
+const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned", "pageable", "managed"};
 
 /* NULL when no log is wanted. */
 static ferry_status
@@ -20,7 +20,7 @@ open_allocation_log(const ferry_context *context, int place, ferry_memory_kind k
     *out = NULL;
     if (!context->allocation_log)
         return FERRY_OK;
-    if (asprintf(&path, "%s.%s.%s.csv", context->allocation_log, context->names[place], kind_names[kind]) < 0)
+    if (asprintf(&path, "%s.%s.%s.csv", context->allocation_log, context->names[place], ferryi_memory_kind_names[kind]) < 0)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "name the allocation log of %s: no host memory", context->names[place]);
     char *colon = strchr(path + strlen(context->allocation_log), ':');
     if (colon)
@@ -36,7 +36,7 @@ static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
     char name[64];
-    snprintf(name, sizeof(name), "%s %s memory", context->names[place], kind_names[kind]);
+    snprintf(name, sizeof(name), "%s %s memory", context->names[place], ferryi_memory_kind_names[kind]);
     struct ferryi_pool_config config = {.order = &context->order, .log = &context->log, .context = context,
                                         .place = place, .kind = kind, .name = name};
     /* Managed memory is every place's at once: no copy of it can go. */
