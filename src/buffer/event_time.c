@@ -3,7 +3,10 @@
 
 #include "src/base/callback.h"
 
-/* Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that the context's end does not close the device too early. */
+/*
+ * Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that the context's end does not close the device too early.
+ * Keeps this thread's sentence: a record may have failed.
+ */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void
 end_time(ferry_event *event)
@@ -12,8 +15,11 @@ end_time(ferry_event *event)
     *time->link = time->next;
     if (time->next)
         time->next->time.link = time->link;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
     if (FERRYI_CALL(time->device, event_destroy, time->native) != FERRY_OK)
         ferryi_log(&event->context->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+    ferryi_last_error_restore(&kept);
     time->native = NULL;
 }
 
@@ -39,20 +45,11 @@ ferryi_event_time_record(ferry_event *event, ferryi_lane *lane)
     ferry_status status = FERRYI_CALL(device, event_create_timed, &native);
     if (status != FERRY_OK)
         return status;
-    status = FERRYI_CALL(device, event_record, native, lane->native);
-    if (status != FERRY_OK) {
-        struct ferryi_kept_error kept;
-        ferryi_last_error_keep(&kept);
-        if (FERRYI_CALL(device, event_destroy, native) != FERRY_OK)
-            ferryi_log(&event->context->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
-        ferryi_last_error_restore(&kept);
-        return status;
-    }
     event->time.device = device;
     event->time.place = lane->place;
     event->time.native = native;
     list_time(event);
-    return FERRY_OK;
+    return FERRYI_CALL(device, event_record, native, lane->native);
 }
 
 void

@@ -9,7 +9,7 @@
 
 #include "src/buffer/buffer.h"
 
-/* Creates the device's event and records it on the stream, which is not being captured. After a failure the event is not timed. */
+/* Creates the device's event and records it on the stream, which is not being captured. After a failure the event can only be released. */
 ferry_status ferryi_event_time_record(ferry_event *event, ferryi_lane *lane);
 /* Gives the device's event back. Has no effect on an event that is not timed, or whose context has ended. */
 void ferryi_event_time_end(ferry_event *event);
