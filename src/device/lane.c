@@ -110,6 +110,21 @@ is_free(ferryi_order *order, ferryi_lane *lane)
     return true;
 }
 
+/* The lowest number that no lane had, where at least `wanted` of them are left; else 0. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static unsigned
+find_new_number(const ferryi_order *order, int wanted)
+{
+    unsigned lowest = 0;
+    int left = 0;
+    for (unsigned number = FERRYI_LANES - 1; number > 0; number--)
+        if (!order->lanes[number]) {
+            lowest = number;
+            left++;
+        }
+    return left >= wanted ? lowest : 0;
+}
+
 /*
  * A free number, or 0: one that the device had before, or else a new one. A number stays with its device, because others
  * may be about to wait for its last event. Users leave enough new ones for the internal lanes that are still to come.
@@ -118,16 +133,12 @@ FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
 find_number(ferryi_order *order, const ferryi_device *device, bool internal)
 {
-    unsigned first = 0;
-    int fresh = 0, wanted = internal ? 1 : order->internal_reserve + 1;
     for (unsigned number = 1; number < FERRYI_LANES; number++) {
         ferryi_lane *lane = order->lanes[number];
         if (lane && lane->device == device && is_free(order, lane))
             return number;
-        if (!lane && fresh++ == 0)
-            first = number;
     }
-    return fresh >= wanted ? first : 0;
+    return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
 static ferryi_lane *
@@ -218,16 +229,8 @@ FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_lane *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
 {
-    unsigned number = 1;
-    int left = 0;
-    for (unsigned each = FERRYI_LANES - 1; each > 0; each--)
-        if (!order->lanes[each]) {
-            number = each;
-            left++;
-        }
-    if (left <= order->internal_reserve)
-        return NULL;
-    ferryi_lane *lane = lane_new(order, device, place, number, false);
+    unsigned number = find_new_number(order, order->internal_reserve + 1);
+    ferryi_lane *lane = number ? lane_new(order, device, place, number, false) : NULL;
     if (!lane)
         return NULL;
     lane->is_unknown = true;
@@ -308,9 +311,8 @@ settle(ferryi_lane *lane, const char *what)
         raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
 }
 
-/* The lane into which uses of unnumbered streams of a place are joined. */
-static ferry_status
-join_lane(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
+ferry_status
+ferryi_lane_of_joins(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out)
 {
     ferry_status status = FERRY_OK;
     ferryi_lane *join = atomic_load(&order->joins[place]);
@@ -333,7 +335,7 @@ note_joined(ferryi_lane *lane, ferryi_stamp *out)
 {
     ferryi_lane *join;
     struct ferryi_lane_event *event;
-    ferry_status status = join_lane(lane->order, lane->device, lane->place, &join);
+    ferry_status status = ferryi_lane_of_joins(lane->order, lane->device, lane->place, &join);
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&lane->mutex);
@@ -489,7 +491,7 @@ ferryi_lane_note(ferryi_lane *lane, uint64_t opened_by, ferryi_stamp *out)
     }
     if (atomic_load(&lane->retired)) {
         ferryi_lane *join;
-        if (join_lane(lane->order, lane->device, lane->place, &join) == FERRY_OK)
+        if (ferryi_lane_of_joins(lane->order, lane->device, lane->place, &join) == FERRY_OK)
             *out = ferryi_lane_stamp(join);
         return FERRY_OK;
     }
@@ -534,101 +536,4 @@ ferryi_lane_flush(ferryi_lane *lane)
     }
     ferryi_mutex_unlock(&lane->mutex);
     return status;
-}
-
-/* -- sets of lanes --------------------------------------------------------------------------------- */
-
-/* The stamp of a lane's last noted use; 0 when it has none. */
-static ferryi_stamp
-last_use(const ferryi_order *order, unsigned number)
-{
-    uint64_t used = atomic_load_explicit(&order->lanes[number]->used, memory_order_acquire);
-    return used ? ferryi_stamp_make(number, used - 1) : 0;
-}
-
-bool
-ferryi_lanes_are_ordered(const ferryi_order *order, const ferryi_lane *lane, uint64_t set)
-{
-    for (; set; set &= set - 1)
-        if (!ferryi_stamp_is_ordered(order, lane, last_use(order, (unsigned)__builtin_ctzll(set))))
-            return false;
-    return true;
-}
-
-ferry_status
-ferryi_lanes_wait(ferryi_order *order, ferryi_lane *lane, uint64_t set)
-{
-    for (; set; set &= set - 1) {
-        ferry_status status = ferryi_stamp_wait(order, lane, last_use(order, (unsigned)__builtin_ctzll(set)));
-        if (status != FERRY_OK)
-            return status;
-    }
-    return FERRY_OK;
-}
-
-static ferry_status
-join_all(ferryi_order *order, ferryi_stamp stamp, uint64_t set, ferryi_stamp *out)
-{
-    unsigned number = stamp ? ferryi_stamp_number(stamp) : (unsigned)__builtin_ctzll(set);
-    ferryi_lane *any = order->lanes[number];
-    ferryi_lane *join;
-    ferry_status status = join_lane(order, any->device, any->place, &join);
-    if (status == FERRY_OK)
-        status = ferryi_stamp_wait(order, join, stamp);
-    if (status == FERRY_OK)
-        status = ferryi_lanes_wait(order, join, set);
-    if (status == FERRY_OK)
-        *out = ferryi_lane_stamp(join);
-    return status;
-}
-
-static void
-wait_on_host(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
-{
-    if (ferryi_stamp_wait(order, NULL, stamp) != FERRY_OK || ferryi_lanes_wait(order, NULL, set) != FERRY_OK)
-        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
-}
-
-/* A new stamp of unknown streams covers all that their device has been given. Only what other devices do must be waited for before. */
-static ferryi_stamp
-join_unknown(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
-{
-    if (stamp)
-        set |= UINT64_C(1) << ferryi_stamp_number(stamp);
-    ferryi_lane *lane = order->lanes[__builtin_ctzll(set & atomic_load(&order->unknown_set))];
-    for (; set; set &= set - 1) {
-        unsigned number = (unsigned)__builtin_ctzll(set);
-        if (order->lanes[number]->device != lane->device)
-            wait_on_host(order, 0, UINT64_C(1) << number);
-    }
-    return ferryi_lane_stamp(lane);
-}
-
-ferryi_stamp
-ferryi_stamps_join(ferryi_order *order, ferryi_stamp stamp, uint64_t set)
-{
-    uint64_t unknown = atomic_load(&order->unknown_set);
-    if (ferryi_stamp_is_done(order, stamp))
-        stamp = 0;
-    uint64_t pending = 0;
-    for (uint64_t left = set; left; left &= left - 1) {
-        unsigned number = (unsigned)__builtin_ctzll(left);
-        bool same = stamp && ferryi_stamp_number(stamp) == number;
-        if (same)
-            stamp = 0;
-        if (!ferryi_stamp_is_done(order, last_use(order, number)))
-            pending |= UINT64_C(1) << number;
-    }
-    if (!pending)
-        return stamp;
-    if (ferryi_stamp_is_unknown(order, stamp) || (pending & unknown))
-        return join_unknown(order, stamp, pending);
-    if (!stamp && !(pending & (pending - 1)))
-        return last_use(order, (unsigned)__builtin_ctzll(pending));
-
-    ferryi_stamp joined = 0;
-    if (join_all(order, stamp, pending, &joined) == FERRY_OK)
-        return joined;
-    wait_on_host(order, stamp, pending);
-    return 0;
 }

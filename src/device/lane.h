@@ -123,6 +123,8 @@ ferry_status ferryi_lane_open(ferryi_order *order, ferryi_device *device, int pl
  * the caller then waits for the device.
  */
 ferry_status ferryi_lane_of_unknown(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out);
+/* The lane into which uses of the place's unnumbered streams, and of sets of lanes, are joined. Made at first need. */
+ferry_status ferryi_lane_of_joins(ferryi_order *order, ferryi_device *device, int place, ferryi_lane **out);
 /* Record the closing event and let the number go when it is done. Never fails; what goes wrong is logged. */
 void ferryi_lane_retire(ferryi_lane *lane);
 /* Keep an unnumbered lane's memory; numbered lanes live as long as the order. */
@@ -202,7 +204,7 @@ ferryi_stamp_is_ordered(const ferryi_order *order, const ferryi_lane *lane, ferr
 /* Make later work of `lane` (NULL: the host, blocking) wait for the stamp, with driver calls where it is not ordered yet. */
 ferry_status ferryi_stamp_wait(ferryi_order *order, ferryi_lane *lane, ferryi_stamp stamp);
 
-/* Sets of lanes: bit n stands for every use of lane n noted so far. */
+/* Sets of lanes (lane_set.c): bit n stands for every use of lane n noted so far. */
 bool ferryi_lanes_are_ordered(const ferryi_order *order, const ferryi_lane *lane, uint64_t set);
 ferry_status ferryi_lanes_wait(ferryi_order *order, ferryi_lane *lane, uint64_t set);
 
