@@ -31,13 +31,17 @@ forget_ends(bool in_child)
 static struct ferryi_fork_part separate_ends = {.after = forget_ends};
 FERRYI_AT_FORK(separate_ends)
 
-/* An end may wait for a thread of a context, or for a callback: if that is what exits, nothing can be waited for. */
+/* An end may wait for a thread of a context, or for a callback: neither can wait for an end. */
+static bool
+may_wait_for_end(void)
+{
+    return !ferryi_callback_thread.context && !ferryi_callback_thread.innermost;
+}
+
 static void
 wait_for_ends(void)
 {
-    if (ferryi_callback_thread.context || ferryi_callback_thread.innermost)
-        return;
-    while (atomic_load(&ends) > 0)
+    while (may_wait_for_end() && atomic_load(&ends) > 0)
         ferryi_sleep_ns(EXIT_POLL_NS);
 }
 
@@ -188,10 +192,12 @@ destroy(ferry_context **context, bool waits)
     *context = NULL;
     if (owners > 1)
         return;
-    bool may_end = !ferryi_callback_thread.innermost && !ferryi_callback_thread.context;
-    if (may_end && (waits || end_elsewhere(given) != FERRY_OK)) {
+    bool may_end = may_wait_for_end();
+    if (!(may_end && waits) && end_elsewhere(given) == FERRY_OK)
+        return;
+    if (may_end) {
         end(given);
-    } else if (!may_end && end_elsewhere(given) != FERRY_OK) {
+    } else {
         atomic_store(&given->owners, 1);
         *context = given;
         ferryi_log(&given->log, FERRY_LOG_ERROR, "destroy a context: it stays: %s", ferry_last_error());

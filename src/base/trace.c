@@ -296,10 +296,11 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
+/* What a track is called, or the process: `what` is thread_name or process_name. */
 static char *
-put_track_name(const ferryi_trace *trace, char *at, uint64_t track, const char *name)
+put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track, const char *name)
 {
-    at = put_track(trace, put_name(at, 'M', "__metadata", "thread_name"), track);
+    at = put_track(trace, put_name(at, 'M', "__metadata", what), track);
     at = PUT(at, ",\"args\":{\"name\":");
     at = put_text(at, name);
     return PUT(at, "}},\n");
@@ -315,7 +316,7 @@ own_track(const ferryi_trace *trace, char **at)
     char name[32] = "";
     if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
         snprintf(name, sizeof(name), "thread");
-    *at = put_track_name(trace, *at, ferryi_thread_id(), name);
+    *at = put_label(trace, *at, "thread_name", ferryi_thread_id(), name);
     char *end = PUT(put_track(trace, own.text, ferryi_thread_id()), ",\"ts\":");
     own.bytes = (size_t)(end - own.text);
     own.serial = trace->serial;
@@ -340,7 +341,7 @@ put_stream(ferryi_trace *trace, char *at, struct ferryi_trace_stream stream)
         snprintf(name, sizeof(name), "stream %u of %s", stream.number, trace->places[stream.place]);
     else
         snprintf(name, sizeof(name), "further streams of %s", trace->places[stream.place]);
-    return put_track_name(trace, at, track_of(stream), name);
+    return put_label(trace, at, "thread_name", track_of(stream), name);
 }
 
 static char *
@@ -433,10 +434,7 @@ static int
 write_head(const ferryi_trace *trace)
 {
     char lines[2048], *at = PUT(lines, "[\n");
-    at = put_track(trace, put_name(at, 'M', "__metadata", "process_name"), 0);
-    at = PUT(at, ",\"args\":{\"name\":");
-    at = put_text(at, program_invocation_short_name);
-    at = PUT(at, "}},\n");
+    at = put_label(trace, at, "process_name", 0, program_invocation_short_name);
     at = put_track(trace, put_name(at, 'M', "__metadata", "ferry"), 0);
     at = PUT(at, ",\"args\":{\"format\":1,\"version\":");
     at = put_text(at, ferry_version());

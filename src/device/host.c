@@ -96,23 +96,17 @@ host_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
     return FERRY_OK;
 }
 
-/* -- streams and events: handles that mean nothing -- */
-
-static ferry_status
-create_handle(const char *call, void **out)
-{
-    void *handle = malloc(1);
-    if (!handle)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on host:0: no memory for 1 byte", call);
-    *out = handle;
-    return FERRY_OK;
-}
+/* -- streams: handles that mean nothing -- */
 
 static ferry_status
 host_stream_create(ferryi_device *device, void **out)
 {
     (void)device;
-    return create_handle("stream_create", out);
+    void *handle = malloc(1);
+    if (!handle)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create on host:0: no memory for 1 byte");
+    *out = handle;
+    return FERRY_OK;
 }
 
 static ferry_status
@@ -152,6 +146,8 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
     run(user);
     return FERRY_OK;
 }
+
+/* -- events -- */
 
 /* An event keeps nothing but whether it is timed, and when it was last recorded. */
 struct event {

@@ -16,41 +16,37 @@ traced_of(const ferryi_device *device)
     return (const struct ferryi_traced_ops *)device->ops;
 }
 
-static void
-add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns)
+/* The wait has ended with the status, which is returned. */
+static ferry_status
+add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns, ferry_status status)
 {
     char place[48];
     snprintf(place, sizeof(place), "%s:%d", device->kind, device->properties.native);
     const struct ferryi_trace_argument argument = FERRYI_TRACE_TEXT("device", place);
     ferryi_trace_add(traced_of(device)->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "wait", .name = name, .begun_ns = begun_ns,
                                                                              .arguments = &argument, .argument_count = 1});
+    return status;
 }
 
 static ferry_status
 synchronize(ferryi_device *device)
 {
     uint64_t begun = ferryi_now_ns();
-    ferry_status status = traced_of(device)->real->synchronize(device);
-    add_wait(device, "wait for a device", begun);
-    return status;
+    return add_wait(device, "wait for a device", begun, traced_of(device)->real->synchronize(device));
 }
 
 static ferry_status
 stream_synchronize(ferryi_device *device, void *stream)
 {
     uint64_t begun = ferryi_now_ns();
-    ferry_status status = traced_of(device)->real->stream_synchronize(device, stream);
-    add_wait(device, "wait for a stream", begun);
-    return status;
+    return add_wait(device, "wait for a stream", begun, traced_of(device)->real->stream_synchronize(device, stream));
 }
 
 static ferry_status
 event_synchronize(ferryi_device *device, void *event)
 {
     uint64_t begun = ferryi_now_ns();
-    ferry_status status = traced_of(device)->real->event_synchronize(device, event);
-    add_wait(device, "wait for an event", begun);
-    return status;
+    return add_wait(device, "wait for an event", begun, traced_of(device)->real->event_synchronize(device, event));
 }
 
 ferry_status
