@@ -175,6 +175,7 @@ test_reads_go_on_beside_a_late_read(void **state)
         touch(f, x, 1, FERRY_READ, 0, COUNT);
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         assert_int_equal(device_calls(f), calls);
+        OK(ferryi_device_synchronize(device_of(f, 1))); /* the consumer's memory is read into again */
     }
     ferry_buffer_destroy(&x);
     consumer_free(&c);
