@@ -7,14 +7,6 @@
 
 enum { COUNT = 6000, BYTES = COUNT * 4 };
 
-static ferry_buffer_info
-info_of(ferry_buffer *buffer)
-{
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(buffer, &info));
-    return info;
-}
-
 static void
 expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
 {
