@@ -9,6 +9,8 @@ root=$(dirname "$(dirname "$here")")
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 passed=0
+# What is tried is how a project takes Ferry; how fast it is then, is not.
+quick="-Dbuildtype=plain"
 
 die() { printf 'consumer: %s\n' "$*" >&2; exit 1; }
 ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
@@ -41,7 +43,7 @@ as_subproject() {
     ferry=$project/subprojects/ferry
     copy_consumer "$project"
     copy_ferry "$ferry"
-    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled \
+    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
     run meson test -C "$build" --no-suite ferry
     contains '^Ok: *3' "$temporary/log"
@@ -68,7 +70,7 @@ as_installed() {
     project=$temporary/installed
     copy_consumer "$project"
     run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
-        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled \
+        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
     run meson install -C "$temporary/ferry"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
