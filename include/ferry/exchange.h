@@ -92,7 +92,9 @@ FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text lan
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown language, a text that is
  *         malformed there); FERRY_ERROR_UNSUPPORTED (a text that names something else than an
- *         element: another byte order, long double, pointers, objects, text of variable length);
+ *         element: another byte order, long double, pointers, objects, text of variable length;
+ *         names of fields longer than 255 bytes, more than 4096 fields, structs nested more than 16
+ *         deep);
  *         FERRY_ERROR_OVERFLOW (a size exceeds size_t); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
