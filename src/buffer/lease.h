@@ -29,6 +29,14 @@ struct ferry_lease {
     char label[];
 };
 
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline uint32_t
+ferryi_lease_count(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra ? extra->lease_count : 0;
+}
+
 /* How many live leases hold the copy at the place. */
 FERRYI_REQUIRES(ferryi_store_spin) uint32_t ferryi_leases_at(const ferryi_store *store, int place);
 /* The label of the lease that the claim belongs to; NULL: it is of no lease. */
