@@ -234,6 +234,24 @@ ferry_lease_retain(ferry_lease *lease)
     return lease;
 }
 
+bool
+ferryi_lease_share(ferry_lease *lease)
+{
+    const struct ferryi_scope *scope = &lease->scope;
+    ferryi_store *store = scope->store;
+    if (!ferry_lease_is_open(lease))
+        return false;
+    /* A lease of zero elements has no claim. */
+    if (!store)
+        return ferry_lease_retain(lease);
+    ferryi_store_lock(store);
+    bool open = scope->slot < store->claim_high && store->claims[scope->slot].id == scope->id;
+    if (open)
+        (void)ferry_lease_retain(lease);
+    ferryi_store_unlock(store);
+    return open;
+}
+
 /* Close an open READ that is alone, and let the store go, while others keep it; false: nothing was done. */
 static bool
 end_hit(ferry_lease *lease)

@@ -43,6 +43,11 @@ FERRYI_REQUIRES(ferryi_store_spin) uint32_t ferryi_leases_at(const ferryi_store 
 FERRYI_REQUIRES(ferryi_store_spin) const char *ferryi_lease_label(const ferryi_store *store, const struct ferryi_claim *claim);
 /* Their labels, as "numpy, step.py:12; torch"; those without one are left out. `text` may be NULL for no bytes. @return the length, as of snprintf() */
 FERRYI_REQUIRES(ferryi_store_spin) size_t ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes);
+/*
+ * Adds an owner to a lease that is open, and returns false for a closed one. It decides under the store's lock, so that a close on another thread comes
+ * before or after it.
+ */
+bool ferryi_lease_share(ferry_lease *lease);
 /* Fails with BUSY when the store has leases, or leases at the place (any: FERRYI_PLACE_NONE). Without the lock. */
 ferry_status ferryi_leases_check_none(ferryi_store *store, int place, const char *what);
 
