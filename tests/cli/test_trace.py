@@ -328,6 +328,22 @@ def check_limit(tap, programs):
         (summary["complete"] is False, "complete"), (path.stat().st_size == 100000, f"{path.stat().st_size}")))
 
 
+def check_pipes(tap, programs):
+    """The trace goes to a pipe, whose reader goes."""
+    for how in ("pipe", "pipe-exit"):
+        path = programs.folder / f"{how}.fifo"
+        os.mkfifo(path)
+        program = subprocess.Popen([programs.traced, how, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(path, "rb", buffering=0) as reader:
+            made = program.stdout.readline()
+            reader.read(1)
+        out, errors = program.communicate("go\n", timeout=60)
+        lines = [line for line in errors.splitlines() if "trace" in line]
+        tap.case(f"a pipe whose reader goes: {how}", expect(
+            (made == "made\n", made), (program.returncode == 0, f"{program.returncode}"), (out == ("clean\n" if how == "pipe" else ""), out),
+            (len(lines) == 1 and "log 1:" in lines[0] and str(path) in lines[0], errors)))
+
+
 def check_words(tap, programs, path):
     done = programs.trace("--help")
     tap.case("--help", expect((all(w in done.stdout for w in ("--json", "--svg", "--top", "--round-trips", "FERRY_TRACE")), done.stdout),
@@ -369,6 +385,7 @@ def main():
         check_ends(tap, programs)
         check_files(tap, programs)
         check_limit(tap, programs)
+        check_pipes(tap, programs)
         check_words(tap, programs, path)
     return tap.end()
 
