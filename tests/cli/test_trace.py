@@ -252,6 +252,30 @@ def check_text(tap, programs, path):
         (any("stream" in (t or "") for t in texts), "no row of a stream"), (any("traced" in (t or "") for t in texts), "no row of a thread")))
 
 
+def check_foreign_texts(tap, programs):
+    """A trace by another program: its texts have control characters and bytes that are not UTF-8."""
+    path = programs.folder / "foreign.json"
+    evil = b"\\u001b[31m\\u0007\x7f\x9b\xc2\x9b\xff\xed\xa0\x80\xf5\xe2\x82 \xe2\x82\xac"
+    move = (b'{"ph":"X","cat":"transfer","name":"upload","pid":1,"tid":1,"ts":%d,"dur":5,"args":{"buffer":"b' + evil + b'","id":1,"reason":"r' + evil +
+            b'","offset":0,"bytes":64,"from":"f' + evil + b'","to":"t' + evil + b'","move":1}},\n')
+    use = (b'{"ph":"b","cat":"scope","name":"update_device","pid":1,"tid":1,"ts":1,"id":"1.1","args":{"buffer":"b' + evil +
+           b'","id":1,"offset":0,"bytes":64,"access":"update","place":"t' + evil + b'"}},\n')
+    path.write_bytes(b"[\n" + move % 1 + use + move % 9 +
+                     b'{"ph":"X","cat":"wait","name":"w' + evil + b'","pid":1,"tid":1,"ts":2,"dur":5,"args":{}}\n]\n')
+    for option in ([], ["--json"]):
+        done = subprocess.run([programs.command, "trace", *option, str(path)], capture_output=True, check=False)
+        try:
+            text = done.stdout.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text, done.returncode = str(error), 99
+        controls = {c for c in text if (ord(c) < 0x20 and c != "\n") or 0x7f <= ord(c) < (0xa0 if not option else 0x80)}
+        found = all(word in text for word in ("b", "r", "f", "t", "w")) and text.count("\u20ac") >= 5
+        problems = expect((done.returncode == 0, text), (not controls, f"control characters {controls!r}"), (found, text))
+        if option and not problems:
+            json.loads(text)
+        tap.case("texts of a foreign trace " + ("as JSON" if option else "as text"), problems)
+
+
 # -- odd ends ---------------------------------------------------------------------------------------
 
 
@@ -382,6 +406,7 @@ def main():
         check_perfetto(tap, path)
         check_known_summary(tap, programs, path)
         check_text(tap, programs, path)
+        check_foreign_texts(tap, programs)
         check_ends(tap, programs)
         check_files(tap, programs)
         check_limit(tap, programs)
