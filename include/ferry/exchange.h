@@ -92,7 +92,9 @@ FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text lan
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown language, a text that is
  *         malformed there); FERRY_ERROR_UNSUPPORTED (a text that names something else than an
- *         element: another byte order, long double, pointers, objects, text of variable length);
+ *         element: another byte order, long double, pointers, objects, text of variable length;
+ *         names of fields longer than 255 bytes, more than 4096 fields, structs nested more than 16
+ *         deep);
  *         FERRY_ERROR_OVERFLOW (a size exceeds size_t); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
@@ -157,7 +159,8 @@ typedef struct ferry_import_options {
  *         FERRY_ERROR_OVERFLOW (the size exceeds size_t or the context's limit);
  *         FERRY_ERROR_UNSUPPORTED (the elements are not packed; the context lacks the device; no
  *         element has this type; elements that are vectors; another major version; more than 64
- *         dimensions); FERRY_ERROR_WRONG_CONTEXT (a stream of another context);
+ *         dimensions; memory of the host while `ready_on` is being captured);
+ *         FERRY_ERROR_WRONG_CONTEXT (a stream of another context);
  *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE.
  * Threads: any.
  */
@@ -186,8 +189,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_c
  * no event.
  *
  * @return as ferry_buffer_import_dlpack(); FERRY_ERROR_INVALID_ARGUMENT also for a released array;
- *         FERRY_ERROR_UNSUPPORTED also for nulls, for nested and dictionary-encoded arrays, and for
- *         formats that are not numbers.
+ *         FERRY_ERROR_UNSUPPORTED also for nulls, for nested and dictionary-encoded arrays, for
+ *         formats that are not numbers, and for an array with a `sync_event` while the stream that
+ *         would wait is being captured.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array,

@@ -154,10 +154,10 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (status != FERRY_OK)
         return status;
     bool has_owner = options->on_release || options->release_on;
-    struct ferryi_store_extra *extra = has_owner ? ferryi_store_make_extra(store) : NULL;
-    if (has_owner && !extra) {
+    struct ferryi_store_extra *extra = has_owner || place != FERRY_PLACE_HOST ? ferryi_store_make_extra(store) : NULL;
+    if ((has_owner || place != FERRY_PLACE_HOST) && !extra) {
         ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory for its owner and its counters");
     }
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);

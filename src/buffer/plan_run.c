@@ -312,7 +312,7 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
     }
     for (size_t i = 0; i < plan->claims.count; i++) {
         if (plan->carried[i] > 0)
-            ferryi_traffic_count(&plan->claims.items[i].store->traffic, direction, plan->carried[i]);
+            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction, plan->carried[i]);
         plan->carried[i] = 0;
     }
 }

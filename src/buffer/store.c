@@ -31,7 +31,7 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Everything but the room that it has. */
+/* Everything but the room that it has. What is kept of `extra` is zero (retire). */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -39,7 +39,9 @@ clean(ferryi_store *store, size_t total)
     struct ferryi_claim *claims = store->claims;
     uint32_t capacity = store->claim_capacity;
     ferryi_valid_map map = store->map;
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     memset(store, 0, total);
+    store->extra = extra;
     store->claims = claims;
     store->claim_capacity = capacity;
     store->map = map;
@@ -127,7 +129,10 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
     }
     if (store) {
         begin(store, context, bytes, options);
-        store->extra = extra;
+        if (extra) {
+            free_extra(ferryi_store_extra_of(store));
+            store->extra = extra;
+        }
         if (listed)
             list(context, store);
     }
@@ -289,6 +294,13 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
+/* Nobody may still read what is in it: it has counters only. */
+static bool
+is_spare(const struct ferryi_store_extra *extra)
+{
+    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->bodies) && atomic_load(&extra->number) == 0);
+}
+
 /* Out of the list; kept when there is room, and nobody may still be reading its name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
@@ -297,8 +309,12 @@ retire(ferry_context *context, ferryi_store *store)
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
     context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
-    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES && store->claim_capacity <= SPARE_CLAIMS && !ferryi_store_extra_of(store);
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES &&
+                store->claim_capacity <= SPARE_CLAIMS && is_spare(extra);
     if (kept) {
+        if (extra)
+            memset(extra, 0, sizeof(*extra));
         store->next = context->spare_stores;
         context->spare_stores = store;
         context->spare_store_count++;
@@ -452,6 +468,7 @@ ferryi_stores_clear(ferry_context *context)
     ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
     while (spare) {
         ferryi_store *next = spare->next;
+        free_extra(ferryi_store_extra_of(spare));
         free_memory(spare);
         ferryi_context_release(context);
         spare = next;
@@ -497,10 +514,10 @@ ferryi_store_inherit(ferryi_store *store)
     if (extra) {
         atomic_store(&extra->bodies, NULL);
         extra->lost_text = NULL;
+        extra->leases = NULL;
+        extra->lease_count = 0;
     }
     store->claims = NULL;
-    store->leases = NULL;
-    store->lease_count = 0;
     store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;
     store->exists = 0;
     store->crowded = false;

@@ -136,8 +136,11 @@ struct ferry_buffer {
     atomic_int references; /* owners; 0: the handle was destroyed */
 };
 
-/* What few stores have. */
+/* What idle stores without a name do not have. It is made with the first replica at a device, with the first lease, or when a member is needed. */
 struct ferryi_store_extra {
+    struct ferryi_traffic traffic;
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
     char *name; /* NULL: none; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
@@ -173,9 +176,6 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
-    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
-    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
-    struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
@@ -235,13 +235,21 @@ ferryi_store_number(const ferryi_store *store)
     return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
-/* Whose bytes a job moves, and why: for messages, traces and counters. `offset` is where its first byte lies in the store; SIZE_MAX: unknown. */
+/* NULL: the store has never had a replica at a device, so nothing was counted. */
+static inline struct ferryi_traffic *
+ferryi_store_traffic(const ferryi_store *store)
+{
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra ? &extra->traffic : NULL;
+}
+
+/* Whose bytes a job moves, and why: for messages, traces and counters. The replicas that the job uses exist. `offset` is where its first byte lies in the store; SIZE_MAX: unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason, size_t offset)
 {
     job->buffer = ferryi_store_name(store);
     job->reason = reason;
-    job->traffic = &store->traffic;
+    job->traffic = ferryi_store_traffic(store);
     job->id = ferryi_store_number(store);
     job->offset = offset;
 }

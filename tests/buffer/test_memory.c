@@ -313,7 +313,7 @@ test_an_idle_buffer_is_small(void **state)
         buffers[i] = make_ints(f, COUNT);
     size_t bytes = (mallinfo2().uordblks - before) / BUFFERS;
     print_message("an idle buffer is %zu bytes\n", bytes);
-    assert_in_range(bytes, 1, 352 + (size_t)(f->places - 1) * 48);
+    assert_in_range(bytes, 1, 256 + (size_t)(f->places - 1) * 48);
     for (size_t i = 0; i < BUFFERS; i++)
         ferry_buffer_destroy(&buffers[i]);
 #else

@@ -2,6 +2,8 @@
 /* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of the context. */
 #include <ferry/int_convert.h>
 
+#include <pthread.h>
+
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
 
@@ -318,6 +320,43 @@ test_evictions_are_counted(void **state)
     }
 }
 
+struct half {
+    fixture *f;
+    ferry_buffer *buffer;
+    pthread_barrier_t *begin;
+    size_t offset;
+};
+
+static void *
+read_half(void *argument)
+{
+    struct half *half = argument;
+    (void)pthread_barrier_wait(half->begin);
+    touch(half->f, half->buffer, 1, FERRY_READ, half->offset, COUNT / 2);
+    return NULL;
+}
+
+/* The counters are made by the thread that is first at the device: what the other one moves at the same time counts too. */
+static void
+test_threads_make_the_counters_at_once(void **state)
+{
+    fixture *f = *state;
+    pthread_barrier_t begin;
+    assert_int_equal(pthread_barrier_init(&begin, NULL, 2), 0);
+    for (int round = 0; round < 100; round++) {
+        ferry_buffer *b = make_counting(f, COUNT, round);
+        struct half halves[2] = {{f, b, &begin, 0}, {f, b, &begin, COUNT / 2}};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, read_half, &halves[0]), 0);
+        read_half(&halves[1]);
+        pthread_join(thread, NULL);
+        expect_traffic(f, b, 2, BYTES, 0, 0);
+        expect_counting(f, b, 1, 0, FERRY_REST, round);
+        ferry_buffer_destroy(&b);
+    }
+    pthread_barrier_destroy(&begin);
+}
+
 int
 main(void)
 {
@@ -331,6 +370,7 @@ main(void)
         cmocka_unit_test(test_between_devices),
         TEST(test_a_cancelled_copy_counts_what_arrived),
         TEST(test_evictions_are_counted),
+        TEST(test_threads_make_the_counters_at_once),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

@@ -780,6 +780,10 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT), &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
+        /* The place of a stream of another context means nothing here. */
+        made = make(VERSIONED, COUNT);
+        set_device(f, 1, exchange_around(made), VERSIONED, memory);
+        refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 2)});
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, INVALID, VERSIONED, made, &(ferry_import_options){.ready_on = stream_of(f, 2)});
