@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 
+from ferry_layout import DEFAULT_TARGET, TARGETS
 from ferry_types import FORMAT_VERSION, GEN_ABI, GeneratorError, load
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -39,6 +40,8 @@ def parse(arguments, version):
     # argparse would keep an option after the command apart from one before it.
     for command in commands.choices.values():
         command.add_argument("--templates", metavar="DIR", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        command.add_argument("--target", choices=TARGETS, default=DEFAULT_TARGET.name,
+                             help="the data model by which layouts that a file leaves out are computed (default: %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -109,7 +112,7 @@ def replace(path, folder, text):
 
 
 def run(options, program):
-    types = [load(path) for path in options.types]
+    types = [load(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
         return
     from ferry_render import Renderer

@@ -19,6 +19,7 @@ GOLDEN = HERE / "golden"
 CASES = {
     "ferry/float.h": ("header", [BUILTIN / "float.json"]),
     "mylib/vec3_buffer.h": ("header", [TYPES / "vec3.json"]),
+    "mylib/cell_buffer.h": ("header", [TYPES / "cell.json"]),
     "ferry/float_convert.h": ("convert", [BUILTIN / "float.json", BUILTIN / "byte.json", BUILTIN / "half.json",
                                           BUILTIN / "complex_float.json"]),
     "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool", "complex_float",
