@@ -54,7 +54,8 @@ as_subproject() {
     contains 'changed template' "$build/subprojects/ferry/include/ferry/float.h"
     ok "as a subproject: a changed template rebuilds"
 
-    sed 's|"struct mylib_vec3 {|"/* changed type */ struct mylib_vec3 {|' "$project/mylib/vec3.json" >"$temporary/vec3.json"
+    sed 's|"kind": "struct",|"kind": "struct", "cuda_declaration": "/* changed type */ struct mylib_vec3 { float x, v[2]; };",|' \
+        "$project/mylib/vec3.json" >"$temporary/vec3.json"
     cp "$temporary/vec3.json" "$project/mylib/vec3.json"
     run meson compile -C "$build"
     contains 'changed type' "$build/mylib/vec3_buffer.h"
