@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ferry-gen: writes the typed C API of an element type, headers of inline functions, from its JSON description."""
+"""ferry-gen: writes headers of inline functions from JSON: the typed C API of an element type, and kernels."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 # command: (template, takes several type files, what it writes)
 OUTPUTS = {
     "header": ("typed.h.j2", False, "the header of one type"),
+    "kernels": ("kernels.h.j2", False, "the header of the kernels of one file"),
     "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
     "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
@@ -43,7 +44,7 @@ def parse(arguments, version):
     new.add_argument("--cc-arg", dest="arguments", metavar="ARG", action="append", default=[], help="an argument for the compiler, such as --cc-arg=-Iinclude")
     for name, (_, several, written) in OUTPUTS.items():
         command = commands.add_parser(name, help=f"write {written}")
-        command.add_argument("types", metavar="TYPE.json", nargs="+" if several else 1)
+        command.add_argument("types", metavar="KERNELS.json" if name == "kernels" else "TYPE.json", nargs="+" if several else 1)
         command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
         command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     # argparse would keep an option after the command apart from one before it.
@@ -68,6 +69,8 @@ def template_folder(asked, program):
 
 def render(command, types, renderer):
     template, several, _ = OUTPUTS[command]
+    if command == "kernels":
+        return renderer.render(template, k=types[0])
     if not several:
         return renderer.render(template, t=types[0])
     from ferry_pairs import ConversionSet, KernelSet
@@ -135,7 +138,10 @@ def run(options, program):
     if options.command == "new":
         write_new(options)
         return
-    types = [load(path, TARGETS[options.target]) for path in options.types]
+    read = load
+    if options.command == "kernels":
+        from ferry_kernels import KernelFile as read
+    types = [read(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
         return
     from ferry_render import Renderer
