@@ -276,7 +276,7 @@ class KernelChecker(Checker):
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form, self.each(entry, where))
         self.form(kernel, entry, where, forms)
         if "comment" in entry:
-            kernel.comment = self.text("comment", "a sentence for the generated header", entry, where)
+            kernel.comment = self.text("comment", "a line of text for the generated header", entry, where)
             if "*/" in kernel.comment or not kernel.comment.isprintable():
                 self.fail(where + "comment", "holds '*/' or a control character; expected one line of a comment")
         kernel.options = self.options(entry, where)

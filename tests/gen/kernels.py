@@ -245,6 +245,47 @@ def value_cases(tap, library, how):
     tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
 
 
+# Where the arguments lie; elsewhere both within 30 of zero.
+RANGES = {"exp": (-80, 80), "exp2": (-120, 120), "expm1": (-80, 80), "log": (1e-9, 1e9), "log2": (1e-9, 1e9), "log10": (1e-9, 1e9),
+          "log1p": (-0.99, 1e6), "asin": (-1, 1), "acos": (-1, 1), "sinh": (-80, 80), "cosh": (-80, 80), "atanh": (-0.999, 0.999),
+          "sqrt": (0, 1e9), "pow": (0.01, 15)}
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "arctanh", "atan2": "arctan2", "pow": "power", "round": None, "fdim": None,
+               "fma": None}
+
+
+def function_cases(tap, folder, folders, compiler):
+    """Every function that the generator takes, in float and double, is within 2 units in the last place."""
+    from ferry_kernels import ARITY
+    kernels = []
+    for name, arity in ARITY.items():
+        for end, c_type in (("f", "float"), ("", "double")):
+            arguments = ", ".join(f"{letter}[i]" for letter in "xyw"[:arity])
+            kernels.append({"name": f"k_{name}{end}", "parameters": [f"read {c_type} {letter}" for letter in "xyw"[:arity]] + [f"overwrite {c_type} z"],
+                            "each": f"z[i] = {name}{end}({arguments});"})
+    (folder / "functions.json").write_text(json.dumps({"ferry": 1, "prefix": "functions", "header": "functions.h", "kernels": kernels}))
+    problems = generate("kernels", [folder / "functions.json"], f"{folder}/functions.h")
+    text = '#include "functions.h"\n' + "".join(
+        f"void run_{one['name']}(void **values);\nvoid run_{one['name']}(void **values)\n{{\n    functions_{one['name']}_run(values);\n}}\n" for one in kernels)
+    (folder / "functions.c").write_text(text)
+    command = [*compiler, "-O2", "-shared", "-fPIC", *(f"-I{one}" for one in folders), str(folder / "functions.c"), "-o", str(folder / "functions.so"), "-lm"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    problems += result.stderr.splitlines()
+    random = numpy.random.default_rng(11)
+    library = None if problems else ctypes.CDLL(str(folder / "functions.so"), os.RTLD_LAZY)
+    for name, arity in ARITY.items() if library else ():
+        spelled = NUMPY_NAMES.get(name, name)
+        for end, dtype in (("f", "f4"), ("", "f8")):
+            given = [random.uniform(*RANGES.get(name, (-30, 30)), 20000).astype(dtype) for _ in range(arity)]
+            z = numpy.empty(20000, dtype)
+            call(library, f"k_{name}{end}", *given, z, z.size)
+            if spelled and hasattr(numpy, spelled):
+                error = ulps(z, getattr(numpy, spelled)(*(one.astype(numpy.longdouble) for one in given)))
+                problems += [] if error <= 2 else [f"{name}{end}: {error} units"]
+            else:
+                problems += [] if numpy.isfinite(z).all() else [f"{name}{end}: not finite"]
+    tap.case(f"{compiler[0]}: functions are within 2 units in the last place", problems)
+
+
 PACKED = re.compile(r"\bv?(mul|add|div|sqrt)p([sd])\b")
 FUSED = re.compile(r"\bvfn?m(add|sub)")
 
@@ -279,6 +320,7 @@ def main():
             for level in (["-O0"], ["-O2", "-march=native"]):
                 library = shared(folder, folders, compiler, level, f"runs{number}{level[0]}.so")
                 value_cases(tap, library, f"{compiler[0]} {' '.join(level)}")
+            function_cases(tap, folder, folders, compiler)
             if platform.machine() == "x86_64":
                 assembly_cases(tap, folder, folders, compiler)
     return tap.end()

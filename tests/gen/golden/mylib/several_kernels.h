@@ -57,7 +57,7 @@ typedef struct mylib_several {
 
 /* -- host functions ---------------------------------------------------------------------------- */
 
-/* Loops are vectorized at every level of optimization but 0, and no operations are fused. */
+/* Loops are vectorized at -O2 too, and no operations are fused. */
 #if defined(__clang__)
 #define MYLIB_SEVERAL_H_LOOPS static inline
 #define MYLIB_SEVERAL_H_EXACT _Pragma("clang fp contract(off)")
