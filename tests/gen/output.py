@@ -183,6 +183,9 @@ def layout_cases(tap, folder):
         problems += [] if found == offsets else [f"offsets {found}, not {offsets}"]
         problems += [] if f"{size} bytes, aligned to {align}" in header else [f"not {size} bytes, aligned to {align}"]
         tap.case(f"the layout of {target}", problems)
+    header, problems = made_header(folder, one_struct([{"name": "x", "type": "char"}, {"name": "y", "type": "double"}], align=2))
+    problems += [] if "offsetof(struct one, y) == 2," in header and "10 bytes, aligned to 2" in header else ["not packed to 2"]
+    tap.case("a struct that is aligned to less than its fields is packed", problems)
     (folder / "one_struct.h").write_text("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <ferry/number.h>\n"
                                          "struct one { char a; long b; bool c; double d; size_t e; short f; };\n")
     (folder / "one.c").write_text('#include "made/one.h"\ntypedef int not_empty;\n')
