@@ -79,6 +79,13 @@ class Kernel:
         self.result = None
         self.identity = ""
 
+    @property
+    def names(self):
+        """What the header defines for it, without the prefix."""
+        entries = [self.name, self.name + "_finish"] if self.result else [self.name]
+        found = {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
+        return found | {self.name + "_into"} if self.result else found
+
     def finish(self):
         sizes = {"map": ["n"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n"]}[self.form]
         self.sizes = sizes
@@ -258,17 +265,17 @@ class KernelChecker(Checker):
         for index, entry in enumerate(entries):
             kernel = self.kernel(entry, f"kernels[{index}].", owner)
             for other in owner.kernels:
-                names = {other.name, other.name + "_into", other.name + "_finish"} if other.result else {other.name}
-                if kernel.name in names:
+                if kernel.names & other.names:
                     self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the kernel '{other.name}'; expected another one")
+            if kernel.names & {owner.name, owner.name + "_create", owner.name + "_destroy"}:
+                self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the file's kernels, '{owner.name}'; expected another one")
             owner.kernels.append(kernel)
 
     def kernel(self, entry, where, owner):
         self.keys(entry, where, KERNEL_KEYS, ("name", "parameters", "each"))
         name = self.text("name", "the kernel's name", entry, where)
-        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or name in ("create", "destroy", "kernels"):
-            self.fail(where + "name", f"is '{name}'; expected lower-case letters, digits and single '_', beginning with a letter, "
-                      "and not create, destroy or kernels")
+        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+            self.fail(where + "name", f"is '{name}'; expected lower-case letters, digits and single '_', beginning with a letter")
         forms = [key for key in (*REDUCTIONS, "stencil") if key in entry]
         if len(forms) > 1:
             self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max and stencil, or none for a map")
