@@ -52,7 +52,7 @@ typedef struct ferry_element {
     const ferry_field *fields;    /**< structs only, by ascending offset */
     size_t field_count;           /**< length of `fields` */
     const char *cuda_declaration; /**< inserted before kernel source that uses the struct; NULL for
-                                       scalars */
+                                       scalars, or when the struct is not declared to CUDA */
     uint64_t reserved[4];
 } ferry_element;
 

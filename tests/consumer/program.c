@@ -6,6 +6,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "mylib/mylib_kernels.h"
 #include "mylib/samples.h"
 #include "mylib/vec3_buffer.h"
 #include "yourlib/yourlib.h"
@@ -172,6 +173,27 @@ scale_vectors(ferry_context *context)
     ferry_kernel_destroy(&kernel);
 }
 
+/* The same kernel from one source, over a view. */
+static void
+scale_from_one_source(ferry_context *context)
+{
+    struct mylib_vec3 vector = {1, {2, 3}};
+    mylib_vec3_buffer vectors = {0}, view = {0};
+    mylib_kernels kernels = {0};
+    double sum = 0;
+
+    MUST(mylib_kernels_create(context, &kernels));
+    MUST(mylib_vec3_create(context, 8, NULL, &vectors));
+    MUST(mylib_vec3_fill(vectors, 0, FERRY_REST, vector, NULL));
+    MUST(mylib_vec3_view(vectors, 4, 4, &view));
+    MUST(mylib_scale(&kernels, ferry_context_stream(context, 1), view, vector, 10));
+    MUST(mylib_length(&kernels, ferry_context_stream(context, 1), vectors, &sum));
+    EXPECT(sum == 4 * 1 + 4 * 11);
+    mylib_vec3_destroy(&view);
+    mylib_vec3_destroy(&vectors);
+    mylib_kernels_destroy(&kernels);
+}
+
 int
 main(void)
 {
@@ -182,6 +204,7 @@ main(void)
     move_vectors(context);
     convert_vectors(context);
     scale_vectors(context);
+    scale_from_one_source(context);
     ferry_context_destroy(&context);
     return 0;
 }
