@@ -103,6 +103,7 @@ CHANGES = [
     ("empty CUDA declaration", VEC3, ["cuda_declaration"], "", "cuda_declaration", "empty"),
     ("CUDA declaration with a NUL", VEC3, ["cuda_declaration"], "a\0b", "cuda_declaration", "control", BEYOND_SCHEMA),
     ("CUDA declaration too long", VEC3, ["cuda_declaration"], "x" * 5000, "cuda_declaration", "at most"),
+    ("cpp that is text", VEC3, ["cpp"], "yes", "cpp", "true or false"),
     ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "decimal", "conversions[0].from", "built-in"),
     ("conversion from a type that is nearly a known one", VEC3, ["conversions", 0, "from"], "int_16", "conversions[0].from",
      "did you mean 'int16'?"),

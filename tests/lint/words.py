@@ -20,7 +20,7 @@ from tap import Tap
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDERS = ("include", "templates", "gen", "examples", "docs")
 FILES = ("README.md", "CHANGELOG.md")
-C_FILES = (".c", ".h", ".h.in", ".cu", ".j2")
+C_FILES = (".c", ".h", ".h.in", ".hpp", ".cpp", ".cu", ".j2")
 
 # (files, word, reason); "*" means every word. Each entry must be in use.
 RESTRUCTURED = "version 2 replaces these comments; remove the entry with them"
