@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""ferry-gen: writes the typed C API of an element type, headers of inline functions, from its JSON description."""
+"""ferry-gen: writes the typed C API of an element type, headers of inline functions, and Fortran modules, from its JSON
+description."""
 
 import argparse
 import os
@@ -14,6 +15,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 OUTPUTS = {
     "header": ("typed.h.j2", False, "the header of one type"),
     "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
+    "fortran": ("fortran.f90.j2", False, "the Fortran module of one type's buffers"),
     "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
 
@@ -54,6 +56,9 @@ def template_folder(asked, program):
 
 def render(command, types, renderer):
     template, several, _ = OUTPUTS[command]
+    if command == "fortran":
+        from ferry_fortran import FortranElement, wrapped
+        return wrapped(renderer.render(template, f=FortranElement(types[0])))
     if not several:
         return renderer.render(template, t=types[0])
     from ferry_pairs import ConversionSet, KernelSet

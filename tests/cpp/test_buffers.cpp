@@ -2,6 +2,7 @@
 /* Buffers, views, leases, copies and errors of <ferry/ferry.hpp>, on the devices of FERRY_DEVICE. */
 #include "test.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <numeric>
@@ -159,6 +160,40 @@ views_end_early(const ferry::context &context)
     THROWS(ferry::busy, FERRY_ERROR_BUSY, buffer.wait_available(FERRY_UPDATE, 0));
     buffer.wait_available(FERRY_READ, 0);
     EXPECT(buffer.info().scopes == 1);
+}
+
+/* An update needs the old bytes, and an overwrite does not. */
+void
+updates_fetch_what_is_newer(const ferry::context &context)
+{
+    if (is_coherent(context))
+        return;
+    floats buffer(context, counting(10));
+    buffer.sync_to(1);
+    buffer.mark_dirty(1);
+    context.reset_stats();
+    {
+        auto write = buffer.overwrite_host(0, 5);
+        std::fill(write.begin(), write.end(), -1.0f);
+    }
+    EXPECT(context.transfer_stats().download.bytes == 0);
+    {
+        auto write = buffer.update_host();
+        EXPECT(write[0] == -1.0f && write[9] == 9.0f);
+    }
+    EXPECT(context.transfer_stats().download.bytes == 20);
+    {
+        const auto read = buffer.read_device(context.default_stream());
+        EXPECT(context.transfer_stats().upload.bytes == 40);
+    }
+    buffer.mark_dirty(0);
+    {
+        const auto write = buffer.overwrite_device(context.default_stream(), 0, 4);
+    }
+    {
+        const auto write = buffer.update_device(context.default_stream(), 4, 2);
+    }
+    EXPECT(context.transfer_stats().upload.bytes == 48);
 }
 
 /* The other places keep what they had. Where host and device share their memory, nothing can be kept. */
@@ -540,6 +575,7 @@ main()
     RUN(buffers_are_found_by_name);
     RUN(views_are_ranges);
     RUN(views_end_early);
+    RUN(updates_fetch_what_is_newer);
     RUN(exceptions_abandon_writes);
     RUN(destructors_may_write);
     RUN(device_views_have_addresses);

@@ -23,7 +23,7 @@ except ImportError:
 FLOAT = dict(json.loads((BUILTIN / "float.json").read_text()), prefix="mylib", header="mylib/float.h")
 VEC3 = json.loads((TYPES / "vec3.json").read_text())
 DROP = object()
-COMMANDS = ("header", "convert", "convert-pairs", "check")
+COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
@@ -115,6 +115,15 @@ CHANGES = [
     ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),
 ]
 
+# Type files that only Fortran refuses: (name, base, path of the change, new value, key in the message, words in the message)
+FORTRAN = [
+    ("a name that is too long for Fortran", FLOAT, ["name"], "a" * 60, "name", "at most 63"),
+    ("a field that begins with an underscore", VEC3, ["fields", 0, "name"], "_x", "fields named '_x'", "begins with a letter"),
+    ("a field that differs by case alone", VEC3, ["fields", 0, "name"], "V", "fields named 'v'", "case does not count"),
+    ("a field that is not aligned", VEC3, ["fields", 3, "offset"], 20, "fields named 'label.weight'", "aligns it to 8"),
+    ("a complex number of two halves", dict(FLOAT, kind="complex", c_type="mylib_pair", bits=64), ["bits"], 32, "bits", "two halves"),
+]
+
 # (name, text, words in the message)
 TEXTS = [
     ("no JSON", "prefix: mylib", "line 1 column 1: not JSON"),
@@ -188,6 +197,9 @@ def main():
         for name, base, path, value, key, words, *_ in CHANGES:
             content = json.dumps(changed(base, path, value))
             tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words])))
+        for name, base, path, value, key, words in FORTRAN:
+            content = json.dumps(changed(base, path, value))
+            tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words], ["fortran"])))
         for name, text, words in TEXTS:
             tap.case(name, list(refusal_problems(folder, text, ["bad.json: ", words])))
         tap.case("every command refuses", list(refusal_problems(folder, "{}", ["bad.json: ferry: missing"], COMMANDS)))
