@@ -806,7 +806,7 @@ template <class T> class device_view : public detail::view<T>
 /** Options of a lease: ferry_lease_options without the access. */
 struct lease_options {
     const char *label = nullptr;
-    std::size_t offset = 0, count = rest;
+    std::size_t offset = 0, count = rest; /**< a count of 0 is the rest too */
     int place = 0;     /**< the host, or the place of `stream` */
     stream_ref stream; /**< of a device place; empty: the holder has no stream that Ferry may know */
 };
@@ -877,7 +877,6 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
         asked.access = access;
         asked.label = options.label;
         asked.offset = options.offset;
-        /* A count of 0 means the rest there, and none here. */
         asked.count = options.count;
         asked.place = options.place;
         asked.stream = options.stream.raw();

@@ -101,7 +101,8 @@ def main():
                 tap.case(f"<ferry/{header}> alone with {compiler[0]} as {standard}", compile_text(compiler, standard, folders, text))
         tap.case(f"<ferry/ferry.hpp> refuses C++14 with {compiler[0]}",
                  [] if "needs C++17" in "\n".join(compile_text(compiler, "c++14", folders, "#include <ferry/ferry.hpp>\n")) else ["compiles"])
-        tap.case(f"what compiles, with {compiler[0]}", check_right(compiler, STANDARDS[0], folders))
+        for standard in STANDARDS:
+            tap.case(f"what compiles, with {compiler[0]} as {standard}", check_right(compiler, standard, folders))
         for _, wrong, part in PAIRS:
             tap.case(f"refused by {compiler[0]}: {wrong}", check_wrong(compiler, STANDARDS[0], folders, wrong, part))
     return tap.end()
