@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ferry-gen: writes headers of inline functions from JSON: the typed C API of an element type, and kernels."""
+"""ferry-gen: writes headers of inline functions from JSON, the typed C API of an element type and kernels, and Fortran modules."""
 
 import argparse
 import os
@@ -16,6 +16,7 @@ OUTPUTS = {
     "header": ("typed.h.j2", False, "the header of one type"),
     "kernels": ("kernels.h.j2", False, "the header of the kernels of one file"),
     "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
+    "fortran": ("fortran.f90.j2", False, "the Fortran module of one type's buffers"),
     "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
 
@@ -71,6 +72,9 @@ def render(command, types, renderer):
     template, several, _ = OUTPUTS[command]
     if command == "kernels":
         return renderer.render(template, k=types[0])
+    if command == "fortran":
+        from ferry_fortran import FortranElement, wrapped
+        return wrapped(renderer.render(template, f=FortranElement(types[0])))
     if not several:
         return renderer.render(template, t=types[0])
     from ferry_pairs import ConversionSet, KernelSet

@@ -40,7 +40,7 @@ RESERVED = TYPE_WORDS | frozenset("""
     _Thread_local""".split())
 
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
-             "cuda_declaration", "conversions")
+             "cuda_declaration", "conversions", "cpp")
 FIELD_KEYS = ("name", "type", "offset", "count")
 CONVERSION_KEYS = ("from", "to", "function", "include")
 
@@ -142,6 +142,8 @@ class ElementType:
         else:
             self._load_scalar(check)
         self.conversions = []
+        # A second header for one C++ type is an error in C++, and two libraries may each have one for uint16_t.
+        self.has_cpp_element = check.flag("cpp", self.kind == "struct" or self.prefix == "ferry")
         self._name_everything()
         if not shallow:
             self.conversions = check.conversions(self)
@@ -275,6 +277,9 @@ class Checker:
         if value not in choices:
             self.fail(key, f"is '{value}'; {nearest(value, choices)}expected {what}")
         return value
+
+    def flag(self, key, default):
+        return self.value(key, bool, "true or false") if key in self.data else default
 
     def version(self):
         if self.value("ferry", int, f"{FORMAT_VERSION}, the version of this format") != FORMAT_VERSION:

@@ -82,4 +82,15 @@ FERRY_API const ferry_element *ferry_size_element(void);
 
 FERRY_END_DECLS
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+namespace ferry
+{
+/**
+ * The element of a C++ type. Generated headers specialize it; `get()` returns the description. A
+ * program that writes a description by hand may specialize it for its own type.
+ */
+template <class T> struct element_of;
+} // namespace ferry
+#endif
+
 #endif

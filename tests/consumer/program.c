@@ -9,6 +9,7 @@
 #include "mylib/mylib_kernels.h"
 #include "mylib/samples.h"
 #include "mylib/vec3_buffer.h"
+#include "mylib/vectors.h"
 #include "yourlib/yourlib.h"
 
 #define COUNT 1000
@@ -194,6 +195,26 @@ scale_from_one_source(ferry_context *context)
     mylib_kernels_destroy(&kernels);
 }
 
+/* What programs in other languages call. */
+static void
+shift_vectors(ferry_context *context)
+{
+    ferry_buffer *line = NULL;
+    ferry_float_buffer numbers = {0};
+    mylib_vec3_buffer vectors = {0};
+    struct mylib_vec3 one;
+
+    MUST(mylib_line(context, 10, &line));
+    MUST(mylib_shift(line, 0.5f));
+    MUST(mylib_vec3_from_raw(line, &vectors));
+    MUST(mylib_vec3_copy_to(vectors, 9, &one, 1, NULL));
+    EXPECT(one.x == 9.5f && one.v[1] == 1);
+    ferry_buffer_destroy(&line);
+    MUST(ferry_float_create(context, 10, NULL, &numbers));
+    EXPECT(mylib_shift(numbers.raw, 0.5f) == FERRY_ERROR_WRONG_TYPE);
+    ferry_float_destroy(&numbers);
+}
+
 int
 main(void)
 {
@@ -205,6 +226,7 @@ main(void)
     convert_vectors(context);
     scale_vectors(context);
     scale_from_one_source(context);
+    shift_vectors(context);
     ferry_context_destroy(&context);
     return 0;
 }

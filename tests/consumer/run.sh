@@ -33,7 +33,7 @@ contains() {
 # A copy, so that the templates can be changed.
 copy_ferry() {
     mkdir -p "$1"
-    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src cli; do
+    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran cli; do
         cp -R "$root/$entry" "$1"
     done
 }
@@ -83,6 +83,21 @@ as_installed() {
     if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
         die "an installed file names the source folder: $(grep -rlF "$root" "$prefix/bin" "$prefix/share" "$prefix/include")"
     fi
+}
+
+# Projects in other languages, with the C library mylib in the same process.
+as_language() { # FOLDER COMPILER
+    if ! command -v "$2" >/dev/null; then
+        echo "skipped: the project in $1, because $2 is not installed"
+        return
+    fi
+    project=$temporary/$1
+    mkdir -p "$project"
+    cp -R "$here/$1/." "$here/mylib" "$project"
+    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
+    LD_LIBRARY_PATH=$prefix/lib run meson test -C "$project/build"
+    contains '^Ok: *3' "$temporary/log"
+    ok "installed: the project in $1 exchanges buffers with the C library"
 }
 
 # The first block of the language in docs/install.md, which may be part of a list.
@@ -162,6 +177,8 @@ as_moved() {
 
 as_subproject
 as_installed
+as_language cpp c++
+as_language fortran gfortran
 as_documented
 as_moved
 printf '%d passed, 0 failed\n' "$passed"

@@ -26,7 +26,7 @@ PAIR = {"ferry": 1, "prefix": "mylib", "name": "pair", "c_type": "struct pair", 
         "fields": [{"name": "a", "type": "float"}, {"name": "b", "type": "double"}]}
 CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y", "type": "int"}, {"name": "pairs", "type": "pair"}])
 DROP = object()
-COMMANDS = ("header", "convert", "convert-pairs", "check")
+COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
@@ -118,6 +118,7 @@ CHANGES = [
     ("CUDA declaration too long", VEC3, ["cuda_declaration"], "x" * 5000, "cuda_declaration", "at most"),
     ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "decimal", "conversions[0].from", "built-in", BEYOND_SCHEMA),
     ("conversion from the type itself", VEC3, ["conversions", 0, "from"], "bad", "conversions[0].from", "the type itself", BEYOND_SCHEMA),
+    ("cpp that is text", VEC3, ["cpp"], "yes", "cpp", "true or false"),
     ("conversion from a type that is nearly a known one", VEC3, ["conversions", 0, "from"], "int_16", "conversions[0].from",
      "did you mean 'int16'?", BEYOND_SCHEMA),
     ("conversion to an unknown type", VEC3, ["conversions", 2, "to"], "decimal", "conversions[2].to", "built-in", BEYOND_SCHEMA),
@@ -126,6 +127,15 @@ CHANGES = [
     ("conversion without a function", VEC3, ["conversions", 0, "function"], DROP, "conversions[0].function", "missing"),
     ("conversion by no identifier", VEC3, ["conversions", 0, "function"], "f()", "conversions[0].function", "identifier"),
     ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),
+]
+
+# Type files that only Fortran refuses: (name, base, path of the change, new value, key in the message, words in the message)
+FORTRAN = [
+    ("a name that is too long for Fortran", FLOAT, ["name"], "a" * 60, "name", "at most 63"),
+    ("a field that begins with an underscore", VEC3, ["fields", 0, "name"], "_x", "fields named '_x'", "begins with a letter"),
+    ("a field that differs by case alone", VEC3, ["fields", 0, "name"], "V", "fields named 'v'", "case does not count"),
+    ("a field that is not aligned", VEC3, ["fields", 3, "offset"], 20, "fields named 'label.weight'", "aligns it to 8"),
+    ("a complex number of two halves", dict(FLOAT, kind="complex", c_type="mylib_pair", bits=64), ["bits"], 32, "bits", "two halves"),
 ]
 
 # (name, text, words in the message)
@@ -202,6 +212,9 @@ def main():
         for name, base, path, value, key, words, *_ in CHANGES:
             content = json.dumps(changed(base, path, value))
             tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words])))
+        for name, base, path, value, key, words in FORTRAN:
+            content = json.dumps(changed(base, path, value))
+            tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words], ["fortran"])))
         for name, text, words in TEXTS:
             tap.case(name, list(refusal_problems(folder, text, ["bad.json: ", words])))
         tap.case("every command refuses", list(refusal_problems(folder, "{}", ["bad.json: ferry: missing"], COMMANDS)))

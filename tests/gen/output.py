@@ -17,7 +17,7 @@ from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WAR
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
-COMMANDS = ("header", "convert", "convert-pairs")
+COMMANDS = ("header", "fortran", "convert", "convert-pairs")
 
 
 def all_outputs(folder, types, hash_seed):
@@ -68,6 +68,7 @@ def depfile_cases(tap, folder):
     depfile_case(tap, folder, "header", [BUILTIN / "byte.json"], [TEMPLATES / "typed.h.j2", element])
     depfile_case(tap, folder, "header", [TYPES / "vec3.json"], [TEMPLATES / "typed.h.j2", element, *sources])
     depfile_case(tap, folder, "header", [TYPES / "cell.json"], [TEMPLATES / "typed.h.j2", element, TYPES / "label.json", TYPES / "vec3.json"])
+    depfile_case(tap, folder, "fortran", [BUILTIN / "byte.json"], [TEMPLATES / "fortran.f90.j2", GEN / "ferry_fortran.py"])
     pairs = GEN / "ferry_pairs.py"
     depfile_case(tap, folder, "convert", sources, [TEMPLATES / "convert.h.j2", element, pairs])
     depfile_case(tap, folder, "convert-pairs", sources, [TEMPLATES / "convert_pairs.h.j2", pairs])

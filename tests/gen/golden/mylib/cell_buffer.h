@@ -151,6 +151,8 @@ mylib_cell_element(void)
     return &element;
 }
 
+FERRY_CPP_ELEMENT(struct mylib_cell, mylib_cell_element)
+
 #endif
 
 #ifndef MYLIB_VEC3_ELEMENT_H
@@ -208,6 +210,8 @@ mylib_vec3_element(void)
 
     return &element;
 }
+
+FERRY_CPP_ELEMENT(struct mylib_vec3, mylib_vec3_element)
 
 #endif
 

@@ -90,6 +90,8 @@ mylib_vec3_element(void)
     return &element;
 }
 
+FERRY_CPP_ELEMENT(struct mylib_vec3, mylib_vec3_element)
+
 #endif
 
 /* -- creation and lifetime --------------------------------------------------------------------- */
