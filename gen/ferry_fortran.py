@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What fortran.f90.j2 prints of an element type: names, and a derived type with the layout of the C struct."""
 
+import re
+
 from ferry_types import TypeFileError
 
 LINE_LENGTH = 120  # a compiler need not accept more than 132
@@ -65,7 +67,7 @@ class FortranElement:
         """The fields in order of their offsets, with bytes between them where the compiler would leave fewer."""
         components, end, names = [], 0, set()
         for index, field in enumerate(self.element.fields):
-            name = field.name.replace(".", "_").lower()
+            name = re.sub(r"[].[]+", "_", field.name).lower()
             where = f"fields named '{field.name}'"
             if name.startswith("_"):
                 raise TypeFileError(self.element.path, where, "a Fortran name begins with a letter")
@@ -80,7 +82,7 @@ class FortranElement:
             fortran_type, constant = scalar_type(field.kind, field.bits)
             size = f"({field.count})" if field.count > 1 else ""
             components.append(Component(name, f"{fortran_type} :: {name}{size}", constant, field))
-            end = field.end
+            end = field.offset + field.bytes
         self.fill(components, end, self.element.bytes)
         return components
 
