@@ -116,9 +116,15 @@ contains
         made%fields = c_loc(fields)
         made%field_count = size(fields)
         cuda = ''
+        cuda = cuda // '#ifndef FERRY_CUDA_mylib_vec3_67b33ea1fce471e8'
+        cuda = cuda // achar(10)
+        cuda = cuda // '#define FERRY_CUDA_mylib_vec3_67b33ea1fce471e8'
+        cuda = cuda // achar(10)
         cuda = cuda // 'struct mylib_label { unsigned char tag; double weight; };'
         cuda = cuda // achar(10)
         cuda = cuda // 'struct mylib_vec3 { float x, v[2]; mylib_label label; /* "what\why??" */ };'
+        cuda = cuda // achar(10)
+        cuda = cuda // '#endif'
         cuda = cuda // achar(10)
         cuda = cuda // c_null_char
         made%cuda_declaration = c_loc(cuda)
