@@ -162,11 +162,25 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
+/* Called by one of several owners before it is given back: afterwards another thread may end the context, and its log. */
+static void
+report_remaining(ferry_context *context, unsigned remaining)
+{
+    char labels[512];
+    if (!context->log.callback)
+        return;
+    ferryi_stores_lease_labels(context, labels, sizeof(labels));
+    ferryi_log(&context->log, FERRY_LOG_INFO, "destroy a context: it goes on, because %u other owner%s%s%s", remaining, remaining == 1 ? " remains" : "s remain",
+               *labels ? "; leases are held by " : "", labels);
+}
+
 /* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given back here. */
 static unsigned
-give_back(ferry_context *context)
+give_back(ferry_context *context, bool reports)
 {
     unsigned owners = atomic_load(&context->owners);
+    if (reports && owners > 1)
+        report_remaining(context, owners - 1);
     do {
         bool last = owners <= 1;
         if (last && ferryi_callback_thread.innermost && (owners == 0 || ferryi_callback_may_be_inside(context))) {
@@ -181,12 +195,12 @@ give_back(ferry_context *context)
     return owners;
 }
 
-/* `waits`: the calling thread may run the end. */
+/* `waits`: the program calls, so that the calling thread may run the end, and the log says who else owns the context. */
 static void
 destroy(ferry_context **context, bool waits)
 {
     ferry_context *given = *context;
-    unsigned owners = given->inherited ? 2 : give_back(given);
+    unsigned owners = given->inherited ? 2 : give_back(given, waits);
     if (owners == 0)
         return;
     *context = NULL;

@@ -170,6 +170,24 @@ ferryi_stores_reset_traffic(ferry_context *context)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
+void
+ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes)
+{
+    size_t length = 0;
+    *text = 0;
+    ferryi_mutex_lock(&context->store_mutex);
+    for (ferryi_store *store = context->stores; store && length + sizeof("; ") < text_bytes; store = store->next) {
+        size_t gap = length > 0 ? sizeof("; ") - 1 : 0;
+        ferryi_store_lock(store);
+        size_t more = ferryi_lease_labels(store, text + length + gap, text_bytes - length - gap);
+        ferryi_store_unlock(store);
+        if (more > 0)
+            memcpy(text + length, "; ", gap);
+        length += more > 0 ? gap + more : 0;
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+}
+
 ferry_status
 ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
 {

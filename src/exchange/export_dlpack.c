@@ -155,6 +155,8 @@ ferryi_export_begin(ferry_lease *lease, const void *out, const char *what)
     if (!lease || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: lease or out is NULL", what);
     ferry_status status = ferryi_callback_check(what);
+    if (status == FERRY_OK)
+        status = ferryi_context_check_alive(lease->context, what);
     if (status == FERRY_OK && !ferryi_lease_share(lease))
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the lease is closed", what);
     return status;
