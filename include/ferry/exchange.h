@@ -179,14 +179,17 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_c
 /**
  * Creates a read-only buffer over an Arrow array of numbers, without a copy.
  *
- * The buffer has the elements from `offset` on. The array must have no nulls. Arrow's bool has one
- * bit for each value and is not supported. On FERRY_OK the array is moved into the buffer: its
- * `release` becomes NULL, and the buffer calls it once after the last use, as
+ * The buffer starts at the array's `offset`. The array must have no nulls. Arrow's bool has one bit
+ * for each value and is not supported.
+ *
+ * Ownership: on FERRY_OK the array is moved into the buffer. Its `release` becomes NULL in the
+ * caller's struct, and the buffer calls the function once after the last use, as
  * ferry_buffer_import_dlpack() calls the deleter. On failure the array stays the caller's. The
  * schema always stays the caller's.
  *
- * The array's `sync_event` is waited for by `options->ready_on` on a device. Memory of the host has
- * no event.
+ * Waiting: for an array on a device, the stream `options->ready_on` waits for the array's
+ * `sync_event`, and the buffer's later work is ordered behind that. NULL is the default stream of
+ * the array's place. An array in host memory has no event.
  *
  * @return as ferry_buffer_import_dlpack(); FERRY_ERROR_INVALID_ARGUMENT also for a released array;
  *         FERRY_ERROR_UNSUPPORTED also for nulls, for nested and dictionary-encoded arrays, for
