@@ -654,6 +654,8 @@ template <class T> class view
     }
 
   protected:
+    /* What opens the scope sets the scope and the address, or throws. */
+    /* cppcheck-suppress uninitMemberVar */
     view(ferry_buffer *buffer, std::size_t offset, std::size_t count) noexcept : buffer_(buffer), offset_(offset), count_(count)
     {
         if constexpr (is_write)
