@@ -78,7 +78,7 @@ ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struc
     static const char what[] = "export a lease as an Arrow array";
     char *format = NULL;
     ferry_status status = ferryi_export_begin(lease, out_schema ? out : NULL, what);
-    if (status != FERRY_OK)
+    if (status != FERRY_OK || !out_schema)
         return status;
     status = make_format(lease, &format);
     if (status == FERRY_OK)
