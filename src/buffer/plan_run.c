@@ -99,6 +99,15 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
+/* A transfer between two buffers counts for its target, which may have no replica at a device and so no counters yet. */
+static ferry_status
+make_counters(const struct ferryi_piece *piece)
+{
+    if (!piece->target_owner || piece->target_place == piece->source_place || ferryi_store_make_extra(store_of(piece->target_owner)))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy to buffer \"%s\": no memory for its counters", ferryi_store_name(store_of(piece->target_owner)));
+}
+
 /* One stretch of a source whose bytes are valid at the same places. */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece, struct ferryi_segment segment)
@@ -117,6 +126,9 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
             place = ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
                                             ferryi_engine_reachable(plan->context->engine, place));
         set_source(&piece, source, place, segment.begin);
+        ferry_status status = make_counters(&piece);
+        if (status != FERRY_OK)
+            return status;
     }
     return add_piece(plan, &piece);
 }

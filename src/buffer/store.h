@@ -235,7 +235,7 @@ ferryi_store_number(const ferryi_store *store)
     return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
-/* NULL: the store has never had a replica at a device, so nothing was counted. */
+/* NULL: the store has never had a replica at a device, nor taken part in a transfer, so nothing was counted. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {

@@ -113,6 +113,24 @@ test_lists_count_for_each_buffer(void **state)
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
+/* A source that is partly at the host and partly at a device is copied at the host, where the target has never been anywhere else. */
+static void
+test_a_target_at_the_host_alone_counts(void **state)
+{
+    fixture *f = *state;
+    copy_list *list = NULL;
+    ferry_buffer *mixed = make_counting(f, COUNT, 5), *target = make_ints(f, COUNT);
+    touch(f, mixed, 1, FERRY_OVERWRITE, 0, COUNT / 2);
+    OK(copy_list_create(&list));
+    OK(copy_list_copy(list, target, INT, 0, mixed, 0, COUNT - 100));
+    OK(copy_list_copy(list, target, INT, COUNT - 100, mixed, COUNT - 100, 100));
+    OK(copy_list_submit(list, NULL));
+    copy_list_destroy(&list);
+    expect_traffic(f, target, 0, 0, 1, BYTES / 2);
+    expect_traffic(f, mixed, 0, 0, 0, 0);
+    DESTROY_BUFFERS(&mixed, &target);
+}
+
 struct sums {
     uint64_t up, down, between, up_copies, down_copies, between_copies;
 };
@@ -365,6 +383,7 @@ main(void)
         TEST(test_the_last_transfer_has_a_time),
         TEST(test_a_view_reports_its_base),
         TEST(test_lists_count_for_each_buffer),
+        TEST(test_a_target_at_the_host_alone_counts),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
         cmocka_unit_test(test_between_devices),
