@@ -379,12 +379,15 @@ ferryi_store_free(ferryi_store *store)
 }
 
 bool
-ferryi_store_is_going(ferryi_store *store)
+ferryi_store_retain_living(ferryi_store *store)
 {
     ferryi_store_lock(store);
-    bool going = store->references == 0 && store->claim_count == 0;
+    bool living = store->references > 0 || store->claim_count > 0;
+    store->references += living;
+    if (living) /* it does not go with its last claim any more, but with this reference */
+        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
     ferryi_store_unlock(store);
-    return going;
+    return living;
 }
 
 /* The calls that open scopes, as traces and messages name them. */

@@ -203,8 +203,11 @@ FERRYI_REQUIRES(ferryi_store_spin) int ferryi_store_describe_scope(const ferryi_
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
 /* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */
 void ferryi_store_free(ferryi_store *store);
-/* Another thread is in there with it, or about to be; it leaves the list in the end. The caller holds the mutex of the list, which keeps it until then. */
-bool ferryi_store_is_going(ferryi_store *store);
+/*
+ * A reference on a listed store, also on one that only open scopes keep. False: another thread is freeing it, or about to, and takes it out
+ * of the list in the end. The caller holds the mutex of the list, which keeps it until then.
+ */
+FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
 /* The context is being destroyed: memory goes, the shell stays. All work is done. */
 void ferryi_store_kill(ferryi_store *store);
 /* This is the child of a fork: as kill, without touching the memory of the parent. No other thread runs. */
