@@ -162,12 +162,13 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
-/* Called by one of several owners before it is given back: afterwards another thread may end the context, and its log. */
+/* Called before an ownership is given back: afterwards another thread may end the context, and its log. */
 static void
-report_remaining(ferry_context *context, unsigned remaining)
+report_remaining(ferry_context *context)
 {
+    unsigned owners = atomic_load(&context->owners), remaining = owners - 1;
     char labels[512];
-    if (!context->log.callback)
+    if (owners <= 1 || !context->log.callback)
         return;
     ferryi_stores_lease_labels(context, labels, sizeof(labels));
     ferryi_log(&context->log, FERRY_LOG_INFO, "destroy a context: it goes on, because %u other owner%s%s%s", remaining, remaining == 1 ? " remains" : "s remain",
@@ -176,11 +177,9 @@ report_remaining(ferry_context *context, unsigned remaining)
 
 /* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given back here. */
 static unsigned
-give_back(ferry_context *context, bool reports)
+give_back(ferry_context *context)
 {
     unsigned owners = atomic_load(&context->owners);
-    if (reports && owners > 1)
-        report_remaining(context, owners - 1);
     do {
         bool last = owners <= 1;
         if (last && ferryi_callback_thread.innermost && (owners == 0 || ferryi_callback_may_be_inside(context))) {
@@ -200,7 +199,9 @@ static void
 destroy(ferry_context **context, bool waits)
 {
     ferry_context *given = *context;
-    unsigned owners = given->inherited ? 2 : give_back(given, waits);
+    if (waits && !given->inherited)
+        report_remaining(given);
+    unsigned owners = given->inherited ? 2 : give_back(given);
     if (owners == 0)
         return;
     *context = NULL;

@@ -153,9 +153,9 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    bool has_owner = options->on_release || options->release_on;
-    struct ferryi_store_extra *extra = has_owner || place != FERRY_PLACE_HOST ? ferryi_store_make_extra(store) : NULL;
-    if ((has_owner || place != FERRY_PLACE_HOST) && !extra) {
+    bool needs_extra = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
+    struct ferryi_store_extra *extra = needs_extra ? ferryi_store_make_extra(store) : NULL;
+    if (needs_extra && !extra) {
         ferryi_store_release(store);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory for its owner and its counters");
     }

@@ -103,9 +103,8 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
-    if (!piece->target_owner || piece->target_place == piece->source_place || ferryi_store_make_extra(store_of(piece->target_owner)))
-        return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy to buffer \"%s\": no memory for its counters", ferryi_store_name(store_of(piece->target_owner)));
+    bool counts = piece->target_owner && piece->target_place != piece->source_place;
+    return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
 /* One stretch of a source whose bytes are valid at the same places. */

@@ -60,6 +60,14 @@ ferryi_store_make_extra(ferryi_store *store)
     return extra;
 }
 
+ferry_status
+ferryi_store_make_counters(ferryi_store *store, const char *what)
+{
+    if (ferryi_store_make_extra(store))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s buffer \"%s\": no memory for its counters", what, ferryi_store_name(store));
+}
+
 static void
 free_extra(struct ferryi_store_extra *extra)
 {

@@ -222,6 +222,8 @@ ferryi_store_extra_of(const ferryi_store *store)
 
 /* Made at the first call; NULL, without a sentence, when there is no memory. Any thread. */
 struct ferryi_store_extra *ferryi_store_make_extra(ferryi_store *store);
+/* The same for what counts transfers. Without memory fails as `what`, such as "copy to", of this buffer. */
+ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
 static inline const char *
 ferryi_store_name(const ferryi_store *store)

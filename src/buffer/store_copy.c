@@ -72,9 +72,8 @@ home_of(const ferryi_store *store, int place)
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {
-    if ((home == FERRY_PLACE_HOST && store->memory != FERRY_MEMORY_MANAGED) || ferryi_store_make_extra(store))
-        return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "reserve memory of buffer \"%s\": no memory for its counters", ferryi_store_name(store));
+    bool counts = home != FERRY_PLACE_HOST || store->memory == FERRY_MEMORY_MANAGED;
+    return counts ? ferryi_store_make_counters(store, "reserve memory of") : FERRY_OK;
 }
 
 ferry_status
