@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "src/base/sanitizer.h"
 #include "src/buffer/buffer.h"
 #include "tests/support/copies.h"
 
@@ -931,7 +932,7 @@ static void
 test_random_histories_agree_with_the_model(void **state)
 {
     struct history *h = *state;
-    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", h->is_short ? 5000 : 20000);
+    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", (h->is_short ? 5000 : 20000) / (FERRYI_THREAD_SANITIZER ? 4 : 1));
     open_buffers(h);
     for (h->operation = 0; h->operation < count; h->operation++) {
         const struct operation *operation = choose_operation(h);
