@@ -6,14 +6,13 @@ Each bad file is a good one with one thing changed. schema.json must accept the 
 schema can tell; without the jsonschema package that half is skipped.
 """
 
-import copy
 import json
 import os
 import pathlib
 import sys
 import tempfile
 
-from harness import BUILTIN, GEN, TYPES, Tap, ferry_gen
+from harness import BUILTIN, DROP, GEN, TYPES, Tap, changed, ferry_gen
 
 try:
     import jsonschema
@@ -25,7 +24,6 @@ VEC3 = json.loads((TYPES / "vec3.json").read_text())
 PAIR = {"ferry": 1, "prefix": "mylib", "name": "pair", "c_type": "struct pair", "header": "pair.h", "kind": "struct",
         "fields": [{"name": "a", "type": "float"}, {"name": "b", "type": "double"}]}
 CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y", "type": "int"}, {"name": "pairs", "type": "pair"}])
-DROP = object()
 COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
@@ -149,18 +147,6 @@ TEXTS = [
     ("deep nesting", "[" * 100000, "nested too deeply"),
     ("text that is not UTF-8", b'{"ferry": "\xff"}', "not UTF-8"),
 ]
-
-
-def changed(base, path, value):
-    data = copy.deepcopy(base)
-    place = data
-    for step in path[:-1]:
-        place = place[step]
-    if value is DROP:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return data
 
 
 def refusal_problems(folder, content, words, commands=("header",)):

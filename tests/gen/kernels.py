@@ -3,7 +3,6 @@
 """Kernels from one source: the host functions give NumPy's bits, stay inside the promised error and are vectorized; errors name
 file, key and what was expected."""
 
-import copy
 import ctypes
 import json
 import math
@@ -15,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from harness import HERE, ROOT, TYPES, C_WARNINGS, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers, ferry_gen, generate
+from harness import (C_WARNINGS, DROP, HERE, ROOT, TYPES, WARNINGS, Tap, builtin_headers, c_compilers, changed, compile_problems, cxx_compilers,
+                     ferry_gen, generate)
 
 try:
     import numpy
@@ -25,7 +25,6 @@ except ImportError:
 SEVERAL = HERE / "kernels" / "several.json"
 DATA = json.loads(SEVERAL.read_text())
 MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
-DROP = object()
 # (name, path of the change, new value, key in the message, words in the message)
 CHANGES = [
     ("unknown key", ["kernel"], [], "kernel", "unknown key; did you mean 'kernels'?"),
@@ -75,16 +74,8 @@ CHANGES = [
 
 def bad_cases(tap, folder):
     for name, path, value, key, words in CHANGES:
-        data = copy.deepcopy(DATA)
-        data["types"] = [str(TYPES / "vec3.json"), str(TYPES / "large.json")]
-        place = data
-        for step in path[:-1]:
-            place = place[step]
-        if value is DROP:
-            del place[path[-1]]
-        else:
-            place[path[-1]] = value
-        (folder / "bad.json").write_text(json.dumps(data))
+        data = dict(DATA, types=[str(TYPES / "vec3.json"), str(TYPES / "large.json")])
+        (folder / "bad.json").write_text(json.dumps(changed(data, path, value)))
         result = ferry_gen("kernels", "bad.json", "-o", "bad.h", "--depfile", "bad.d", folder=folder)
         problems = [] if result.returncode == 1 and len(result.stderr.splitlines()) == 1 else [f"{result.returncode}: {result.stderr}"]
         problems += [f"no '{word}' in: {result.stderr}" for word in (f"bad.json: {key}: ", words) if word not in result.stderr]
