@@ -245,6 +245,8 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
  * - It is allowed on other threads when the calls around the callback are on other contexts, and
  *   each of the callbacks is on_release, ferry_buffer_visit, ferry_host_function, ferry_file_work
  *   or keep_going of ferry_file_pipeline_options.
+ * - It is allowed in the deleter of a tensor or array that this context imported, when the import is
+ *   destroyed, unwrapped or abandoned outside of a callback. The context ends after that call.
  * - Elsewhere a call of the program on this context may be around the callback. The call logs an
  *   error, and the context and `*context` stay. The same applies when the thread cannot be started.
  *

@@ -478,6 +478,22 @@ refuse_end(const ferry_buffer *buffer)
     ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
 }
 
+/*
+ * An import may be of a lease of its own context, whose last owner its deleter then gives back. That deleter cannot end the context: this call is
+ * around it. So the call is an owner until nothing of it is left. NULL: there is no need, or a callback of the context is around the call too.
+ */
+static ferry_context *
+keep_context(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    ferry_context *context = store->context;
+    if (!extra || !atomic_load_explicit(&extra->is_import, memory_order_relaxed) || context->inherited)
+        return NULL;
+    if (ferryi_callback_thread.innermost && ferryi_callback_may_be_inside(context))
+        return NULL;
+    return ferryi_context_try_own(context) ? context : NULL;
+}
+
 void
 ferry_buffer_destroy(ferry_buffer **buffer)
 {
@@ -504,7 +520,10 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         ferryi_bury(gone, free);
     else if (is_view)
         free(gone);
+    ferry_context *context = keep_context(store);
     ferryi_store_release(store);
+    if (context)
+        ferryi_context_disown(&context);
 }
 
 ferry_status

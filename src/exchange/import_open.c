@@ -86,9 +86,12 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
     void *memory = bytes > 0 ? import->memory : NULL;
     const ferry_wrap_options wrap = {.name = options->name, .on_release = import->on_release, .user = import->user,
                                      .read_only = import->read_only || options->read_only, .release_on = options->release_on};
-    return place == FERRY_PLACE_HOST
-               ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
-               : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+    status = place == FERRY_PLACE_HOST
+                 ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
+                 : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+    if (status == FERRY_OK)
+        atomic_store(&ferryi_store_extra_of((*out)->store)->is_import, true);
+    return status;
 }
 
 ferry_status
