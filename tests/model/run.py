@@ -59,6 +59,11 @@ MODELS = {
         "breaks": {name: "THREADS=2" for name in
                    "VIEW DOOMED LAST UNLIST PENDING TAKE EVICT_REFERENCES EVICT_TWICE".split()},
     },
+    "owners": {
+        "quick": ["ALL"],
+        "large": [],
+        "breaks": {name: "ALL" for name in "TWICE SHARES ORDER TRY UNDO WAIT JOIN GOING RETAIN".split()},
+    },
 }
 
 
