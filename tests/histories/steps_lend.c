@@ -111,11 +111,13 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* What the holder wrote is the buffer's value. */
+/* What the holder wrote is the buffer's value, also what it has only queued by then. */
 static void
-publish(struct held *h)
+publish(struct player *p, struct held *h)
 {
     struct subject *s = h->t.subject;
+    if (h->access != FERRY_READ)
+        scribble(p, h, h->t.count);
     if (s && h->access != FERRY_READ) {
         memcpy(&s->expected[h->t.begin], h->expected, h->t.count * sizeof(int32_t));
         memset(&s->written[h->t.begin], true, h->t.count);
@@ -138,7 +140,7 @@ end(struct player *p, struct held *h, bool elsewhere)
     loan_wait(&h->loan);
     look(p, h);
     if (h->open)
-        publish(h);
+        publish(p, h);
     if (loan_parts(&h->loan)) {
         drop(p, h, ALL_PARTS, elsewhere);
     } else {
@@ -447,7 +449,7 @@ close_it(struct player *p, struct held *h, bool abandons)
             settle_abandoned(p, &h->t);
         }
     } else {
-        publish(h);
+        publish(p, h);
         begin(p, h);
         say(p, "TRY(ferry_lease_close(%s));", name);
         (void)succeeds(p, h, FERRY_OK, ferry_lease_close(lease), "a close");
