@@ -275,7 +275,9 @@ open_lease(struct player *p, struct held *h)
     say(p, "loans[%d] = (struct loan){.order = 0};", number_of(p, h));
     say(p, "TRY(loan_open(&loans[%d], %s, &(ferry_lease_options){.stream = %s, .label = %s, .offset = %zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access], options.place);
-    if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS))
+    /* A device may refuse to be waited for when the range is cleared already. */
+    unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
+    if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
     begin_loan(p, h, &t, options.access, options.place);
     fill_new(p, h);
