@@ -225,9 +225,10 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
 /**
  * Gives one ownership of a context back and sets `*context` to NULL.
  *
- * While other owners remain, nothing else happens: the call does not block, and works in every
- * callback. The last owner ends the context. Its call blocks until all work of the context is done,
- * reports what is still alive, and frees all memory of the context. Any thread may do that.
+ * While other owners remain, the call only logs how many, and the labels of leases, with the level
+ * FERRY_LOG_INFO. It does not block, and works in every callback. The last owner ends the context.
+ * Its call blocks until all work of the context is done, reports what is still alive, and frees all
+ * memory of the context. Any thread may do that.
  *
  * Buffers that are still alive are logged by name and bytes. Only destroy, count and info still
  * work on their handles. Streams, events and kernels that outlive the context can only be

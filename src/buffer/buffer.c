@@ -153,11 +153,11 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    bool has_owner = options->on_release || options->release_on;
-    struct ferryi_store_extra *extra = has_owner ? ferryi_store_make_extra(store) : NULL;
-    if (has_owner && !extra) {
+    bool needs_extra = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
+    struct ferryi_store_extra *extra = needs_extra ? ferryi_store_make_extra(store) : NULL;
+    if (needs_extra && !extra) {
         ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory for its owner and its counters");
     }
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
@@ -479,8 +479,10 @@ refuse_end(const ferry_buffer *buffer)
 }
 
 /*
- * An import may be of a lease of its own context, whose last owner its deleter then gives back. That deleter cannot end the context: this call is
- * around it. So the call is an owner until nothing of it is left. NULL: there is no need, or a callback of the context is around the call too.
+ * A lease owns its context. When a lease is exported and its own context imports it, the deleter of the import may be
+ * what gives back the last owner. It cannot end the context, because ferry_buffer_destroy() is still at work around it.
+ * So that call owns the context as well, until it is done. NULL: the buffer is no import, or the call itself is made in
+ * a callback of the context, where no last owner may go.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
