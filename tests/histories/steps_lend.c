@@ -516,6 +516,6 @@ step_lend(struct player *p)
 
 const struct step lend_steps[] = {
     {"hold", step_hold, 3},
-    {"lend", step_lend, 30},
+    {"lend", step_lend, 18},
     {NULL, NULL, 0},
 };
