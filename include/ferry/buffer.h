@@ -77,8 +77,9 @@ typedef struct ferry_buffer_options {
     ferry_memory_kind memory; /**< DEFAULT, PAGEABLE or PINNED: the kind of the host replica;
                                    MANAGED: one replica for all places */
     bool scrub;               /**< bytes that an OVERWRITE scope does not write read as zero. The
-                                   range is cleared first: if the device then refuses a launch, an
-                                   old value that only its place held is lost */
+                                   range is cleared first: if the device then refuses a launch, or
+                                   a lease without a stream, an old value that only its place held
+                                   is lost */
     uint64_t reserved[4];
 } ferry_buffer_options;
 
