@@ -426,7 +426,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
  * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
  * itself.
  *
- * @param timeout_ns longest wait in nanoseconds; 0 checks once
+ * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
  * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns);

@@ -262,8 +262,8 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
  * returns at once. Where the callback runs decides whether that is allowed:
  * - It is allowed on the context's own threads. They run asynchronous calls, and the host functions
  *   of an asynchronous device. The separate thread waits for the callback to return.
- * - It is allowed on other threads if every call around the callback is on another context, and
- *   every callback on the way is on_release, ferry_buffer_visit, ferry_host_function,
+ * - It is allowed on other threads if all calls that the thread is inside are on other contexts,
+ *   and each callback that it is inside is on_release, ferry_buffer_visit, ferry_host_function,
  *   ferry_file_work or keep_going of ferry_file_pipeline_options.
  * - It is allowed in the deleter of a tensor or array that this context imported, when the import
  *   is destroyed, unwrapped or abandoned outside of a callback. The context ends after that call.

@@ -71,7 +71,7 @@ FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
  * Closes the access for all owners. If the lease may write, its place then holds the newest bytes
  * of the range. The memory stays allocated at its address until the last owner destroys the lease.
  *
- * Does not block, as ferry_scope_close(). Closing a closed lease returns FERRY_OK.
+ * Does not block, like ferry_scope_close(). Closing a closed lease returns FERRY_OK.
  * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a watching callback, when the close
  *         is not allowed there; the lease then stays open.
  * Threads: any.

@@ -20,9 +20,9 @@
  *
  * `function` is any function that takes the address of such a variable. In Ferry these are
  * ferry_scope_close(), ferry_scope_abandon() and the functions whose names end in `_destroy`. They
- * have no effect on a variable that is empty or was closed before. Use ferry_scope_abandon() for a write
- * scope, and call ferry_scope_close() where the block succeeds: a block that ends early because of
- * an error then gives up what it wrote. The status that `function` returns is ignored.
+ * have no effect on a variable that is empty or was closed before. Use ferry_scope_abandon() for a
+ * write scope, and call ferry_scope_close() where the block succeeds: a block that ends early
+ * because of an error then gives up what it wrote. The status that `function` returns is ignored.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_SCOPED(function) __attribute__((cleanup(function)))

@@ -21,8 +21,9 @@ typedef enum ferry_status {
     FERRY_ERROR_OUT_OF_RANGE = 2,     /**< offset + count is past the end */
     FERRY_ERROR_OVERFLOW = 3,         /**< a size exceeds size_t or the context's limit */
     FERRY_ERROR_OUT_OF_MEMORY = 4,    /**< the place has no memory left, even after eviction */
-    FERRY_ERROR_CONFLICT = 5,         /**< other places hold newer bytes of the range, or the memory
-                                           is registered already; nothing changed */
+    FERRY_ERROR_CONFLICT = 5,         /**< bytes that the program marks as newest are newer at
+                                           another place or have no replica, or memory is registered
+                                           already; nothing changed */
     FERRY_ERROR_BUSY = 6,             /**< in use: most often, an open scope uses the same bytes,
                                            and that scope or the new access writes */
     FERRY_ERROR_WRONG_TYPE = 7,       /**< the caller's element type is not that of the buffer */

@@ -36,7 +36,10 @@ FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
-/** A typed handle of a buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of float (IEEE-754 binary32).
+ * {0} is a valid empty handle.
+ */
 typedef struct ferry_float_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
                             is the same handle, and adds no owner */
@@ -482,7 +485,7 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
 /**
  * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
  * itself.
- * @param timeout_ns longest wait in nanoseconds; 0 checks once
+ * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
  * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status

@@ -83,7 +83,10 @@ FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
 
-/** A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8. {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8.
+ * {0} is a valid empty handle.
+ */
 typedef struct mylib_cell_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
                             is the same handle, and adds no owner */
@@ -173,7 +176,10 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
+ * {0} is a valid empty handle.
+ */
 typedef struct mylib_vec3_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
                             is the same handle, and adds no owner */
@@ -630,7 +636,7 @@ mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_
 /**
  * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
  * itself.
- * @param timeout_ns longest wait in nanoseconds; 0 checks once
+ * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
  * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
