@@ -76,21 +76,12 @@ typedef struct ferry_buffer_options {
                                    ferry_context_find(); copied */
     size_t align;             /**< alignment of each replica in bytes, a power of two up to 2 MiB;
                                    default 256 */
-<<<<<<< HEAD
-    ferry_memory_kind memory; /**< DEFAULT, PAGEABLE or PINNED: the kind of the host replica;
-                                   MANAGED: one replica for all places */
-    bool scrub;               /**< bytes that an OVERWRITE scope does not write read as zero. The
-                                   range is cleared first: if the device then refuses a launch, or
-                                   a lease without a stream, an old value that only its place held
-                                   is lost */
-=======
     ferry_memory_kind memory; /**< the kind of memory of the host replica: FERRY_MEMORY_DEFAULT,
                                    _PAGEABLE or _PINNED; or _MANAGED: one replica for all places */
     bool scrub;               /**< clears the range of each OVERWRITE access to zero first, so that
                                    bytes which the access does not write read as zero. If the device
-                                   then refuses a launch, old values of the range that no other
-                                   place held are lost */
->>>>>>> n-words
+                                   then refuses a launch, or a lease without a stream, old values of
+                                   the range that no other place held are lost */
     uint64_t reserved[4];
 } ferry_buffer_options;
 
