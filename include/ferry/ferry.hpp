@@ -49,6 +49,11 @@
 #include <ferry/status.h>
 #include <ferry/stream.h>
 
+#if defined(__ELF__) && (defined(__GLIBCXX__) || defined(_LIBCPP_VERSION))
+#include <cxxabi.h>
+#define FERRYI_CPP_KNOWS_EXCEPTIONS
+#endif
+
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRYI_CPP_COLD __attribute__((cold, noinline))
 #define FERRYI_CPP_VISIBLE __attribute__((visibility("default")))
@@ -600,6 +605,29 @@ inline stream_ref::stream_ref(const stream &owning) noexcept : raw_(owning.raw()
 namespace detail
 {
 
+#ifdef FERRYI_CPP_KNOWS_EXCEPTIONS
+/* Where the C++ library counts the exceptions of this thread: a pointer, and then the unsigned count,
+ * as the C++ ABI lays it out. Hidden, because another shared object may have another C++ library. */
+inline thread_local const char *exception_globals __attribute__((visibility("hidden"))) = nullptr;
+
+/* std::uncaught_exceptions() without its calls. */
+inline int
+uncaught_exceptions() noexcept
+{
+    if (!FERRYI_CPP_LIKELY(exception_globals != nullptr))
+        exception_globals = reinterpret_cast<const char *>(abi::__cxa_get_globals());
+    unsigned int count = 0;
+    std::memcpy(&count, exception_globals + sizeof(void *), sizeof(count));
+    return static_cast<int>(count);
+}
+#else
+inline int
+uncaught_exceptions() noexcept
+{
+    return std::uncaught_exceptions();
+}
+#endif
+
 /** What a view of the host and one of a device share. */
 template <class T> class view
 {
@@ -659,7 +687,7 @@ template <class T> class view
     view(ferry_buffer *buffer, std::size_t offset, std::size_t count) noexcept : buffer_(buffer), offset_(offset), count_(count)
     {
         if constexpr (is_write)
-            exceptions_.count = std::uncaught_exceptions();
+            exceptions_.count = uncaught_exceptions();
     }
     /* A view that an exception ends holds half a result. */
     ~view()
@@ -667,7 +695,7 @@ template <class T> class view
         if (data_ == nullptr)
             return;
         if constexpr (is_write) {
-            if (!FERRYI_CPP_LIKELY(std::uncaught_exceptions() == exceptions_.count)) {
+            if (!FERRYI_CPP_LIKELY(uncaught_exceptions() == exceptions_.count)) {
                 (void)ferry_scope_abandon(&scope_);
                 return;
             }
