@@ -404,13 +404,14 @@ contains
         type(ferry_context), intent(in) :: context
         type(ferry_double_buffer) :: a, b
         real(c_double) :: got(4), written(5)
-        character(len=64) :: path
+        character(len=64) :: device, path
         integer(c_int) :: status
-        integer :: unit, bytes, clock
+        integer(c_int64_t) :: clock
+        integer :: unit, bytes
 
         call system_clock(clock)
-        call get_environment_variable('FERRY_DEVICE', path)
-        write (path, '(3a,i0)') 'test_fortran_', trim(path), '_', clock
+        call get_environment_variable('FERRY_DEVICE', device)
+        write (path, '(3a,i0)') 'test_fortran_', trim(device), '_', clock
         call a%create_from(context, counting(4))
         call a%sync_to(1)
         call a%store(path)
