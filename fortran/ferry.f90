@@ -94,6 +94,41 @@ module ferry_c
         integer(c_int64_t) :: reserved(4) = 0
     end type
 
+    type, bind(c) :: ferry_c_lease_options
+        type(c_ptr) :: stream = c_null_ptr, label = c_null_ptr
+        integer(c_size_t) :: offset = 0, count = 0
+        integer(c_int) :: access = 0, place = 0
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
+    ! One side of a region: a buffer, memory or a file. Offsets and pitches are in elements, and count from 0.
+    type, bind(c) :: ferry_copy_side
+        type(c_ptr) :: buffer = c_null_ptr, memory = c_null_ptr, path = c_null_ptr
+        integer(c_int64_t) :: file_offset = 0
+        type(c_ptr) :: element = c_null_ptr
+        integer(c_size_t) :: offset = 0, row_pitch = 0, plane_pitch = 0
+        integer(c_int64_t) :: reserved(2) = 0
+    end type
+
+    ! One copy of ferry_copy(): `planes` planes of `rows` rows of `count` elements. The typed modules make it.
+    type, bind(c) :: ferry_copy_region
+        type(ferry_copy_side) :: target, source
+        type(c_ptr) :: value = c_null_ptr
+        integer(c_size_t) :: count = 0, rows = 0, planes = 0
+        type(c_ptr) :: conversion = c_null_ptr
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
+    type, bind(c) :: ferry_c_copy_options
+        type(c_ptr) :: stream = c_null_ptr, event = c_null_ptr
+        integer(c_int) :: convert = 0
+        integer(c_size_t) :: chunk_bytes = 0
+        logical(c_bool) :: file_direct = .false._c_bool, file_keep_rest = .false._c_bool
+        type(c_funptr) :: keep_going = c_null_funptr
+        type(c_ptr) :: user = c_null_ptr
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
     interface
         function ferry_c_last_error() bind(c, name='ferry_last_error') result(text)
             import :: c_ptr
@@ -334,6 +369,71 @@ module ferry_c
             integer(c_int) :: status
         end function
 
+        function ferry_c_buffer_load(buffer, element, offset, count, path, file_offset, options) &
+                bind(c, name='ferry_buffer_load') result(status)
+            import :: c_ptr, c_int, c_int64_t, c_size_t, ferry_c_copy_options
+            type(c_ptr), value :: buffer, element, path
+            integer(c_size_t), value :: offset, count
+            integer(c_int64_t), value :: file_offset
+            type(ferry_c_copy_options), intent(in) :: options
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_store(buffer, element, offset, count, path, file_offset, options) &
+                bind(c, name='ferry_buffer_store') result(status)
+            import :: c_ptr, c_int, c_int64_t, c_size_t, ferry_c_copy_options
+            type(c_ptr), value :: buffer, element, path
+            integer(c_size_t), value :: offset, count
+            integer(c_int64_t), value :: file_offset
+            type(ferry_c_copy_options), intent(in) :: options
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_copy(regions, count, options) bind(c, name='ferry_copy') result(status)
+            import :: c_int, c_size_t, ferry_copy_region, ferry_c_copy_options
+            type(ferry_copy_region), intent(in) :: regions(*)
+            integer(c_size_t), value :: count
+            type(ferry_c_copy_options), intent(in) :: options
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_lease_open(buffer, element, options, out, out_pointer) bind(c, name='ferry_lease_open') result(status)
+            import :: c_ptr, c_int, ferry_c_lease_options
+            type(c_ptr), value :: buffer, element
+            type(ferry_c_lease_options), intent(in) :: options
+            type(c_ptr), intent(inout) :: out, out_pointer
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_lease_retain(lease) bind(c, name='ferry_lease_retain') result(same)
+            import :: c_ptr
+            type(c_ptr), value :: lease
+            type(c_ptr) :: same
+        end function
+
+        function ferry_c_lease_close(lease) bind(c, name='ferry_lease_close') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: lease
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_lease_abandon(lease) bind(c, name='ferry_lease_abandon') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: lease
+            integer(c_int) :: status
+        end function
+
+        subroutine ferry_c_lease_destroy(lease) bind(c, name='ferry_lease_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: lease
+        end subroutine
+
+        function ferry_c_lease_is_open(lease) bind(c, name='ferry_lease_is_open') result(is_open)
+            import :: c_ptr, c_bool
+            type(c_ptr), value :: lease
+            logical(c_bool) :: is_open
+        end function
+
         function ferry_c_buffer_argument(buffer, element, offset, count) bind(c, name='ferry_buffer_argument') result(argument)
             import :: c_ptr, c_size_t, ferry_argument
             type(c_ptr), value :: buffer, element
@@ -422,6 +522,7 @@ module ferry
         ferry_error_unsupported = 10, ferry_error_no_device = 11, ferry_error_device = 12, ferry_error_device_lost = 13, &
         ferry_error_compile = 14, ferry_error_io = 15, ferry_error_cancelled = 16
     integer(c_int), parameter, public :: ferry_read = 1, ferry_update = 2, ferry_overwrite = 3
+    integer(c_int), parameter, public :: ferry_convert_saturate = 1, ferry_convert_check = 2, ferry_convert_truncate = 3
     integer(c_int), parameter, public :: ferry_kind_float = 1, ferry_kind_bfloat = 2, ferry_kind_int = 3, &
         ferry_kind_uint = 4, ferry_kind_bool = 5, ferry_kind_complex = 6, ferry_kind_struct = 7
     integer(c_int), parameter, public :: ferry_place_host = 0
@@ -429,7 +530,7 @@ module ferry
     integer(c_size_t), parameter, public :: ferry_rest = -1_c_size_t
 
     public :: ferry_last_error, ferry_status_name, ferry_check
-    public :: ferry_argument, ferry_parameter
+    public :: ferry_argument, ferry_parameter, ferry_copy_region, ferry_copy_side, ferry_copy
     public :: ferry_size_value, ferry_size_parameter, ferry_call_size
 
     ! An open scope, from the call that opens it to close(). A scope that is not closed stays open
@@ -440,6 +541,23 @@ module ferry
         procedure :: close => scope_close
         procedure :: abandon => scope_abandon
         procedure :: wait => scope_wait
+    end type
+
+    ! An owner of a lease: a scope that outlives the procedure that opened it. An assignment makes a
+    ! further owner, and the last one closes the lease. It keeps the buffer and the context.
+    type, public :: ferry_lease
+        private
+        type(c_ptr) :: owned = c_null_ptr
+    contains
+        procedure :: close => lease_close
+        procedure :: abandon => lease_abandon
+        procedure :: is_open => lease_is_open
+        procedure :: adopt => lease_adopt
+        procedure :: destroy => lease_destroy
+        procedure :: raw => lease_raw
+        procedure, private :: lease_assign
+        generic :: assignment(=) => lease_assign
+        final :: lease_finalize
     end type
 
     ! An owner of a context. An assignment makes a further owner, and the last one ends the context.
@@ -553,6 +671,83 @@ contains
         integer(c_int), intent(out), optional :: status
 
         call ferry_check(ferry_c_scope_wait(self%raw), status)
+    end subroutine
+
+    ! -- leases --
+
+    ! Ends the use for all owners: a write becomes the newest value. The memory stays until the last
+    ! owner ends.
+    subroutine lease_close(self, status)
+        class(ferry_lease), intent(in) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_lease_close(self%owned), status)
+    end subroutine
+
+    subroutine lease_abandon(self, status)
+        class(ferry_lease), intent(in) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_lease_abandon(self%owned), status)
+    end subroutine
+
+    function lease_is_open(self) result(is_open)
+        class(ferry_lease), intent(in) :: self
+        logical :: is_open
+
+        is_open = ferry_c_lease_is_open(self%owned)
+    end function
+
+    ! Becomes the owner of a C ferry_lease, in place of its previous owner.
+    subroutine lease_adopt(self, raw)
+        class(ferry_lease), intent(inout) :: self
+        type(c_ptr), intent(in) :: raw
+
+        call self%destroy()
+        self%owned = raw
+    end subroutine
+
+    subroutine lease_destroy(self)
+        class(ferry_lease), intent(inout) :: self
+
+        call ferry_c_lease_destroy(self%owned)
+    end subroutine
+
+    ! Returns the C handle, which stays this object's: for exports.
+    function lease_raw(self) result(raw)
+        class(ferry_lease), intent(in) :: self
+        type(c_ptr) :: raw
+
+        raw = self%owned
+    end function
+
+    subroutine lease_assign(self, other)
+        class(ferry_lease), intent(inout) :: self
+        class(ferry_lease), intent(in) :: other
+
+        call self%adopt(ferry_c_lease_retain(other%owned))
+    end subroutine
+
+    impure elemental subroutine lease_finalize(self)
+        type(ferry_lease), intent(inout) :: self
+
+        call self%destroy()
+    end subroutine
+
+    ! -- copies --
+
+    ! Copies the regions in the order of the array, and blocks until all is done. `convert` is the
+    ! policy for regions whose two elements differ.
+    subroutine ferry_copy(regions, stream, convert, status)
+        type(ferry_copy_region), intent(in), contiguous :: regions(:)
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_int), intent(in), optional :: convert
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_copy_options) :: options
+
+        if (present(stream)) options%stream = stream%handle
+        if (present(convert)) options%convert = convert
+        call ferry_check(ferry_c_copy(regions, size(regions, kind=c_size_t), options), status)
     end subroutine
 
     ! -- contexts --

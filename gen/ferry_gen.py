@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from ferry_layout import DEFAULT_TARGET, TARGETS
-from ferry_types import FORMAT_VERSION, GEN_ABI, GeneratorError, load
+from ferry_types import FORMAT_VERSION, GEN_ABI, ElementType, GeneratorError, load, read_object
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -32,8 +32,8 @@ def parse(arguments, version):
     parser.add_argument("--templates", metavar="DIR", help="folder of the templates (default: FERRY_TEMPLATES, "
                         "else the one beside this program)")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    check = commands.add_parser("check", help="only check a type file")
-    check.add_argument("types", metavar="TYPE.json", nargs="+")
+    check = commands.add_parser("check", help="only check type files and files of kernels")
+    check.add_argument("types", metavar="FILE.json", nargs="+")
     new = commands.add_parser("new", help="write a type file from a C declaration, with the compiler's own layout")
     new.add_argument("source", metavar="HEADER.h", help="the header that declares it")
     new.add_argument("declaration", metavar="TYPE", nargs="+", help="'struct NAME', or a typedef's name")
@@ -138,13 +138,22 @@ def write_new(options):
         sys.stdout.write(text)
 
 
+def read_kernels(path, target):
+    from ferry_kernels import KernelFile
+    return KernelFile(path, read_object(path, "a list of kernels"), target)
+
+
+def read_any(path, target):
+    from ferry_kernels import KernelFile, is_kernels
+    data = read_object(path, "the description of a type, or a list of kernels")
+    return (KernelFile if is_kernels(data) else ElementType)(path, data, target)
+
+
 def run(options, program):
     if options.command == "new":
         write_new(options)
         return
-    read = load
-    if options.command == "kernels":
-        from ferry_kernels import KernelFile as read
+    read = {"kernels": read_kernels, "check": read_any}.get(options.command, load)
     types = [read(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
         return

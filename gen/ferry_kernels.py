@@ -5,10 +5,11 @@ import os
 import re
 
 from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET
-from ferry_types import (BUILTIN_DIR, GEN_ABI, Checker, builtin_names, c_string_lines, include_line, load, nearest, read_object,
+from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names, c_string_lines, include_line, load, nearest,
                          unique)
 
-FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "kernels")
+FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "functions", "kernels")
+FUNCTION_KEYS = ("name", "returns", "parameters", "body")
 KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "fast", "options", "comment")
 ACCESSES = {"read": "FERRY_READ", "update": "FERRY_UPDATE", "overwrite": "FERRY_OVERWRITE"}
 REDUCTIONS = ("sum", "min", "max")
@@ -47,7 +48,7 @@ class Parameter:
         self.is_array = access != ""
         self.is_read = access == "read"
         self.constant = ACCESSES.get(access, "FERRY_READ")
-        self.cuda_type = CUDA_SCALARS.get((element.kind, element.bits), element.c_type)
+        self.cuda_type = cuda_type(element)
         self.host_type = element.c_type
         self.value_sign = "&" if element.value_by_pointer else ""
 
@@ -90,7 +91,7 @@ class Kernel:
         sizes = {"map": ["n"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n"]}[self.form]
         self.sizes = sizes
         self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(sizes)
-        self.helpers = [Helper(self.owner.sym, name) for name in used_functions(self.each)]
+        self.helpers = self.owner.helpers_of(self.each)
         self.host_each = indented(with_helpers(self.each, self.helpers))
         self.reads = [parameter for parameter in self.arrays if parameter.is_read]
         self.text_lines = c_string_lines(self._cuda_text(with_helpers(self.each, self.helpers)))
@@ -174,15 +175,41 @@ class Helper:
         wide = ", ".join(f"(double){letter}" for letter in letters)
         computed = f"(float){base}({wide})" if is_float and base in WIDENED else f"{name}({given})"
         self.is_root = base == "sqrt"
+        self.is_written = False
         self.root = f"extern {c_type} {name}({c_type}) __attribute__((const));"
         self.host_head = f"{c_type}\n{self.called}({declared})"
         self.host_body = f"return {name}({given});"
         self.cuda = f"static __device__ {c_type} {self.called}({declared}) {{ return {computed}; }}\n"
 
 
-def used_functions(each):
-    called = re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", each)
-    return unique(name for name in called if name in ARITY or name[-1] == "f" and name[:-1] in ARITY)
+class Function:
+    """A function that the file writes, for its kernels and its later functions."""
+
+    def __init__(self, owner, name, result, parameters, body):
+        self.name = name
+        self.called = f"{owner.sym}_{name}_"
+        self.helpers = owner.helpers_of(body)  # which it calls
+        self.structs = [element for element in (result, *(parameter.element for parameter in parameters)) if element.is_struct]
+        body = with_helpers(body, self.helpers)
+        self.is_root = False
+        self.is_written = True
+        declared = ", ".join(parameter.declared(parameter.host_type) for parameter in parameters) or "void"
+        self.host_head = f"{result.c_type}\n{self.called}({declared})"
+        self.host_body = indented(body, 4)
+        declared = ", ".join(parameter.declared(parameter.cuda_type) for parameter in parameters)
+        self.cuda = f"static __device__ {cuda_type(result)}\n{self.called}({declared})\n{{\n{self.host_body}}}\n"
+
+
+def cuda_type(element):
+    return CUDA_SCALARS.get((element.kind, element.bits), element.c_type)
+
+
+def is_exact(name):
+    return name in ARITY or name[-1] == "f" and name[:-1] in ARITY
+
+
+def called_names(text):
+    return unique(re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", text))
 
 
 def with_helpers(each, helpers):
@@ -203,8 +230,7 @@ def indented(text, spaces=0):
 class KernelFile:
     """One file of kernels, checked. Attributes are what templates print."""
 
-    def __init__(self, path, target=DEFAULT_TARGET):
-        data = read_object(path, "a list of kernels")
+    def __init__(self, path, data, target=DEFAULT_TARGET):
         self.read_files = [path]
         check = KernelChecker(path, data)
         check.keys(data, "", FILE_KEYS, ("ferry", "prefix", "header", "kernels"))
@@ -217,20 +243,38 @@ class KernelFile:
         self.guard = f"{self.sym.upper()}_H"
         self.gen_abi = GEN_ABI
         self.types = check.types(target)
+        self.functions = {}
+        check.functions(self)
         self.kernels = []
         check.kernels(self)
         for kernel in self.kernels:
             kernel.finish()
-        used = [parameter.element for kernel in self.kernels for parameter in kernel.parameters]
+        used = check.function_elements + [parameter.element for kernel in self.kernels for parameter in kernel.parameters]
         used += [kernel.result for kernel in self.kernels if kernel.result]
         for element in self.types.values():
             self.read_files += [one for one in element.read_files if one not in self.read_files]
         self.include_lines = unique([include_line(one) for one in check.includes()]
                                     + [element.include_line for element in sorted(used, key=lambda one: one.include_line)])
-        helpers = {helper.called: helper for kernel in self.kernels for helper in kernel.helpers}
-        self.helpers = list(helpers.values())
+        found = [helper for function in self.functions.values() for helper in (*function.helpers, function)]
+        found += [helper for kernel in self.kernels for helper in kernel.helpers]
+        self.helpers = list({helper.called: helper for helper in found}.values())
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
         self.block, self.blocks = BLOCK, BLOCKS
+
+    def helpers_of(self, text):
+        """The functions that the text calls, each after those that it calls itself."""
+        found = []
+        for name in called_names(text):
+            if name in self.functions:
+                found += [*self.functions[name].helpers, self.functions[name]]
+            elif is_exact(name):
+                found.append(Helper(self.sym, name))
+        return list({helper.called: helper for helper in found}.values())
+
+
+def is_kernels(data):
+    """A file of kernels, also one that misspells the key; not a type file."""
+    return "kernels" in data or not data.keys() & {"kind", "c_type"} and nearest("kernels", data) != ""
 
 
 class KernelChecker(Checker):
@@ -258,6 +302,47 @@ class KernelChecker(Checker):
             found[element.name] = found[element.c_type] = element
         return found
 
+    def functions(self, owner):
+        self.function_elements = []
+        if "functions" not in self.data:
+            return
+        entries = self.objects("functions", "functions")
+        names = [entry.get("name") for entry in entries]
+        for index, entry in enumerate(entries):
+            where = f"functions[{index}]."
+            self.keys(entry, where, FUNCTION_KEYS, FUNCTION_KEYS)
+            name = self.function_name(entry, where, owner)
+            parameters = self.parameters(entry, where, owner, "function")
+            for at, parameter in enumerate(parameters):
+                if parameter.is_array:
+                    self.fail(f"{where}parameters[{at}]", f"is an array; expected 'TYPE NAME', a value, such as '{parameter.element.c_type} "
+                              f"{parameter.name}'")
+            result = self.element(where + "returns", self.text("returns", "the type of the result", entry, where), owner)
+            body = self.code("body", entry, where, "the statements of the function")
+            if not body.rstrip().endswith((";", "}")):
+                self.fail(where + "body", "does not end with ';'; expected statements such as 'return x * x;'")
+            for called in called_names(body):
+                if called in names[index:]:
+                    self.fail(where + "body", f"calls '{called}', which is not listed above; expected calls of earlier functions")
+            self.function_elements += [result, *(parameter.element for parameter in parameters)]
+            owner.functions[name] = Function(owner, name, result, parameters, body)
+
+    def function_name(self, entry, where, owner):
+        name = self.plain_name(entry, where, "the function's name")
+        if name in RESERVED:
+            self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
+        if is_exact(name) or name in REFUSED or name == "near":
+            self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
+        if name in owner.functions:
+            self.fail(where + "name", f"'{name}' is listed twice")
+        return name
+
+    def plain_name(self, entry, where, what):
+        name = self.text("name", what, entry, where)
+        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+            self.fail(where + "name", f"is '{name}'; expected lower-case letters, digits and single '_', beginning with a letter")
+        return name
+
     def kernels(self, owner):
         entries = self.objects("kernels", "kernels")
         if not entries:
@@ -273,15 +358,15 @@ class KernelChecker(Checker):
 
     def kernel(self, entry, where, owner):
         self.keys(entry, where, KERNEL_KEYS, ("name", "parameters", "each"))
-        name = self.text("name", "the kernel's name", entry, where)
-        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
-            self.fail(where + "name", f"is '{name}'; expected lower-case letters, digits and single '_', beginning with a letter")
+        name = self.plain_name(entry, where, "the kernel's name")
         forms = [key for key in (*REDUCTIONS, "stencil") if key in entry]
         if len(forms) > 1:
             self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max and stencil, or none for a map")
         form = "map" if not forms else "stencil" if forms[0] == "stencil" else "reduction"
-        kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form, self.each(entry, where))
+        kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
+                        self.code("each", entry, where, "what is done for each element"))
         self.form(kernel, entry, where, forms)
+        self.check_structs(kernel, where)
         if "comment" in entry:
             kernel.comment = self.text("comment", "a line of text for the generated header", entry, where)
             if "*/" in kernel.comment or not kernel.comment.isprintable():
@@ -314,6 +399,15 @@ class KernelChecker(Checker):
             kernel.radius = self.integer("stencil", 1, RADIUS_LIMIT, entry, where)
             self.check_steps(kernel, where)
 
+    def check_structs(self, kernel, where):
+        """CUDA sources know the structs of the kernel's own parameters."""
+        known = [parameter.element for parameter in kernel.parameters]
+        for helper in kernel.owner.helpers_of(kernel.each):
+            for element in helper.structs if helper.is_written else ():
+                if element not in known:
+                    self.fail(where + "parameters", f"has no '{element.name}', a struct of the function '{helper.name}'; expected a "
+                              "parameter of this type in each kernel that calls it")
+
     def check_steps(self, kernel, where):
         """A stencil says with literal numbers which neighbours it reads."""
         for parameter in kernel.arrays:
@@ -333,7 +427,9 @@ class KernelChecker(Checker):
         found = []
         for index, text in enumerate(texts):
             parameter = self.parameter(text, f"{where}parameters[{index}]", owner)
-            if parameter.name in OWN_NAMES[form]:
+            if parameter.name in owner.functions and form != "function":
+                self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', one of 'functions'; expected another name")
+            if parameter.name in OWN_NAMES.get(form, ()):
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', which the generated code uses; expected another name")
             if any(parameter.name == other.name for other in found):
                 self.fail(f"{where}parameters[{index}]", f"'{parameter.name}' is listed twice")
@@ -359,22 +455,22 @@ class KernelChecker(Checker):
             self.fail(where, f"is of type '{name}'; {nearest(name, owner.types)}expected a built-in type, a scalar of C, or one of 'types'")
         return owner.types[name]
 
-    def each(self, entry, where):
-        text = entry["each"]
+    def code(self, key, entry, where, what):
+        text = entry[key]
         if type(text) is list and all(type(line) is str for line in text):
             text = "\n".join(text)
         if type(text) is not str or not text.strip():
-            self.fail(where + "each", "is no text; expected what is done for each element, as text or a list of lines")
+            self.fail(where + key, f"is no text; expected {what}, as text or a list of lines")
         if any(c < " " and c not in "\n\t" for c in text) or not text.isascii():
-            self.fail(where + "each", "holds a control character or a letter that C has not; expected the characters of C")
+            self.fail(where + key, "holds a control character or a letter that C has not; expected the characters of C")
         for opening, closing in ("()", "[]", "{}"):
             if text.count(opening) != text.count(closing):
-                self.fail(where + "each", f"has {text.count(opening)} '{opening}' and {text.count(closing)} '{closing}'; expected as many")
+                self.fail(where + key, f"has {text.count(opening)} '{opening}' and {text.count(closing)} '{closing}'; expected as many")
         if "#" in text or "//" in text or "/*" in text:
-            self.fail(where + "each", "holds '#' or a comment; expected statements of C alone")
-        for name in re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", text):
+            self.fail(where + key, "holds '#' or a comment; expected statements of C alone")
+        for name in called_names(text):
             if name in REFUSED:
-                self.fail(where + "each", f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
+                self.fail(where + key, f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
         return text.strip("\n")
 
     def options(self, entry, where):

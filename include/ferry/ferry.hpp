@@ -52,6 +52,11 @@
 #include <ferry/status.h>
 #include <ferry/stream.h>
 
+#if defined(__ELF__) && (defined(__GLIBCXX__) || defined(_LIBCPP_VERSION))
+#include <cxxabi.h>
+#define FERRYI_CPP_KNOWS_EXCEPTIONS
+#endif
+
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRYI_CPP_COLD __attribute__((cold, noinline))
 #define FERRYI_CPP_VISIBLE __attribute__((visibility("default")))
@@ -637,6 +642,29 @@ inline stream_ref::stream_ref(const stream &owning) noexcept : raw_(owning.raw()
 namespace detail
 {
 
+#ifdef FERRYI_CPP_KNOWS_EXCEPTIONS
+/* Where the C++ library counts the exceptions of this thread: a pointer, and then the unsigned count,
+ * as the C++ ABI lays it out. Hidden, because another shared object may have another C++ library. */
+inline thread_local const char *exception_globals __attribute__((visibility("hidden"))) = nullptr;
+
+/* std::uncaught_exceptions() without its calls. */
+inline int
+uncaught_exceptions() noexcept
+{
+    if (!FERRYI_CPP_LIKELY(exception_globals != nullptr))
+        exception_globals = reinterpret_cast<const char *>(abi::__cxa_get_globals());
+    unsigned int count = 0;
+    std::memcpy(&count, exception_globals + sizeof(void *), sizeof(count));
+    return static_cast<int>(count);
+}
+#else
+inline int
+uncaught_exceptions() noexcept
+{
+    return std::uncaught_exceptions();
+}
+#endif
+
 /** Base class of host_view and device_view. */
 template <class T> class view
 {
@@ -708,7 +736,7 @@ template <class T> class view
     view(ferry_buffer *buffer, std::size_t offset, std::size_t count) noexcept : buffer_(buffer), offset_(offset), count_(count)
     {
         if constexpr (is_write)
-            exceptions_.count = std::uncaught_exceptions();
+            exceptions_.count = uncaught_exceptions();
     }
     /*
      * When an exception destroys a write view, its data may be incomplete, so the write is
@@ -719,7 +747,7 @@ template <class T> class view
         if (data_ == nullptr)
             return;
         if constexpr (is_write) {
-            if (!FERRYI_CPP_LIKELY(std::uncaught_exceptions() == exceptions_.count)) {
+            if (!FERRYI_CPP_LIKELY(uncaught_exceptions() == exceptions_.count)) {
                 (void)ferry_scope_abandon(&scope_);
                 return;
             }

@@ -226,6 +226,55 @@ exceptions_abandon_writes(const ferry::context &context)
         EXPECT(content(buffer) == counting(10));
 }
 
+/* The header counts exceptions without a call; the library is right. */
+void
+expect_same_count(int expected)
+{
+    EXPECT(ferry::detail::uncaught_exceptions() == expected && std::uncaught_exceptions() == expected);
+}
+
+struct counts_when_it_ends {
+    int expected;
+    ~counts_when_it_ends() noexcept(false)
+    {
+        expect_same_count(expected);
+        if (expected < 3) {
+            try {
+                const counts_when_it_ends inner = {expected + 1};
+                throw std::runtime_error("one more");
+            } catch (const std::runtime_error &) {
+                expect_same_count(expected);
+            }
+        }
+    }
+};
+
+void
+exceptions_are_counted(const ferry::context &)
+{
+    const auto count = []() {
+        expect_same_count(0);
+        try {
+            const counts_when_it_ends last = {1};
+            throw 1;
+        } catch (int) {
+            expect_same_count(0);
+        }
+        expect_same_count(0);
+    };
+    count();
+    std::exception_ptr problem;
+    std::thread([&]() {
+        try {
+            count();
+        } catch (...) {
+            problem = std::current_exception();
+        }
+    }).join();
+    if (problem)
+        std::rethrow_exception(problem);
+}
+
 /* A view that begins and ends while another exception is on its way is a whole write. */
 struct writes_in_destructor {
     floats &buffer;
@@ -577,6 +626,7 @@ main()
     RUN(views_end_early);
     RUN(updates_fetch_what_is_newer);
     RUN(exceptions_abandon_writes);
+    RUN(exceptions_are_counted);
     RUN(destructors_may_write);
     RUN(device_views_have_addresses);
     RUN(leases_outlive_their_buffers);

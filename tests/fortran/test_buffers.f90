@@ -78,6 +78,38 @@ contains
         values = [(real(i, c_double), i=1, count)]
     end function
 
+    ! What ferry.f90 declares is as large as what C declares.
+    subroutine structs_have_sizes()
+        use ferry_c
+        type(ferry_c_scope) :: scope
+        type(ferry_c_grid) :: grid
+        type(ferry_argument) :: argument
+        type(ferry_parameter) :: parameter
+        type(ferry_c_field) :: field
+        type(ferry_c_element) :: element
+        type(ferry_c_kernel_source) :: kernel_source
+        type(ferry_c_context_options) :: context_options
+        type(ferry_c_buffer_options) :: buffer_options
+        type(ferry_c_lease_options) :: lease_options
+        type(ferry_copy_side) :: side
+        type(ferry_copy_region) :: region
+        type(ferry_c_copy_options) :: copy_options
+        integer(c_size_t) :: sizes(13)
+        integer(c_int) :: i
+        interface
+            function test_size_of(number) bind(c) result(bytes)
+                import :: c_int, c_size_t
+                integer(c_int), value :: number
+                integer(c_size_t) :: bytes
+            end function
+        end interface
+
+        sizes = [c_sizeof(scope), c_sizeof(grid), c_sizeof(argument), c_sizeof(parameter), c_sizeof(field), c_sizeof(element), &
+            c_sizeof(kernel_source), c_sizeof(context_options), c_sizeof(buffer_options), c_sizeof(lease_options), c_sizeof(side), &
+            c_sizeof(region), c_sizeof(copy_options)]
+        call expect(all(sizes == [(test_size_of(i), i=1, 13)]), 'structs have the sizes of C')
+    end subroutine
+
     subroutine buffers_live(context)
         type(ferry_context), intent(in) :: context
         type(ferry_double_buffer) :: a, b, empty
@@ -176,8 +208,6 @@ contains
         real(c_double) :: got(10)
         type(c_ptr) :: address
         integer(c_int) :: status
-        character(len=16) :: device
-        logical :: coherent
 
         call buffer%create_from(context, counting(10))
         call buffer%sync_to(1)
@@ -185,10 +215,8 @@ contains
         call buffer%update_host(scope, values)
         values = -1
         call scope%abandon()
-        call get_environment_variable('FERRY_DEVICE', device)
-        coherent = device == 'host' ! which has no other bytes to keep
         call buffer%copy_to(got)
-        call expect(coherent .or. all(got == counting(10)), 'an abandoned write leaves other places as they were')
+        call expect(is_coherent() .or. all(got == counting(10)), 'an abandoned write leaves other places as they were')
         call stream%create(context, 1)
         call expect(c_associated(stream%raw()), 'a stream is made')
         call buffer%read_device(stream, scope, address, first=3_c_size_t)
@@ -289,6 +317,179 @@ contains
         call expect(halves%count() == 1, 'half is its bits')
     end subroutine
 
+    ! A lease of a buffer and a context that end with this procedure.
+    subroutine lease_and_leave(lease, pointer)
+        type(ferry_lease), intent(inout) :: lease
+        real(c_double), pointer, contiguous, intent(out) :: pointer(:)
+        type(ferry_context) :: own
+        type(ferry_double_buffer) :: buffer
+
+        call own%create('emulated')
+        call buffer%create_from(own, counting(6))
+        call buffer%lease_read(lease, pointer)
+    end subroutine
+
+    subroutine leases_outlive(context)
+        type(ferry_context), intent(in) :: context
+        type(ferry_double_buffer) :: buffer
+        type(ferry_lease) :: lease, copied, empty
+        type(ferry_scope) :: scope
+        type(ferry_stream) :: stream
+        real(c_double), pointer, contiguous :: values(:), others(:), matrix(:, :)
+        real(c_double) :: got(10)
+        type(c_ptr) :: address
+        integer(c_int) :: status
+
+        call lease_and_leave(lease, values)
+        call expect(lease%is_open() .and. all(values == counting(6)), 'a lease keeps its buffer and its context')
+        copied = lease
+        call lease%destroy()
+        call expect(copied%is_open() .and. .not. lease%is_open() .and. values(6) == 6, 'the last owner ends a lease')
+        call copied%destroy()
+
+        call buffer%create_from(context, counting(10))
+        call buffer%lease_update(lease, values, first=4_c_size_t, count=6_c_size_t, label='tests of Fortran')
+        call expect(size(values) == 6 .and. values(1) == 4, 'a lease has a range')
+        matrix(1:2, 1:3) => values
+        matrix(2, 3) = -1
+        call buffer%read_host(scope, others, status=status)
+        call expect(status == ferry_error_busy .and. index(ferry_last_error(), 'tests of Fortran') > 0, &
+            'a lease is named by its label')
+        copied = lease
+        call copied%close()
+        call lease%close()
+        call expect(.not. lease%is_open(), 'a close is for all owners')
+        call buffer%copy_to(got)
+        call expect(got(9) == -1 .and. got(10) == 10, 'a closed lease has written')
+        call buffer%lease_read(lease, values, first=9_c_size_t, count=0_c_size_t)
+        call expect(size(values) == 2, 'a count of 0 is the rest')
+        call buffer%lease_overwrite(copied, others, first=9_c_size_t, count=3_c_size_t, status=status)
+        call expect(status == ferry_error_out_of_range .and. .not. associated(others) .and. .not. copied%is_open(), &
+            'a lease past the end is refused')
+        lease = empty
+        call expect(.not. lease%is_open(), 'an assignment of an empty lease empties')
+        call lease%close(status)
+        call expect(status == ferry_error_invalid_argument, 'an empty lease is refused')
+
+        call buffer%sync_to(1)
+        call buffer%lease_overwrite(lease, values)
+        values = -5
+        call lease%abandon()
+        call lease%destroy()
+        call buffer%copy_to(got)
+        call expect(is_coherent() .or. got(9) == -1, 'an abandoned lease leaves other places as they were')
+
+        call stream%create(context, 1)
+        call buffer%lease_update_device(1, lease, address, stream, first=3_c_size_t, count=2_c_size_t)
+        call expect(c_associated(address) .and. buffer%is_current(1), 'a lease of a device has an address')
+        call buffer%read_host(scope, others, status=status)
+        call expect(status == ferry_error_busy, 'a device lease is in use')
+        call lease%destroy()
+        call buffer%lease_read_device(1, lease, address)
+        call expect(c_associated(address), 'a lease of a device needs no stream')
+        call buffer%lease_overwrite_device(99, copied, address, status=status)
+        call expect(status == ferry_error_invalid_argument .and. .not. c_associated(address), &
+            'a lease at an unknown place is refused')
+    end subroutine
+
+    function is_coherent() result(coherent)
+        logical :: coherent
+        character(len=16) :: device
+
+        call get_environment_variable('FERRY_DEVICE', device)
+        coherent = device == 'host' ! which has no other bytes to keep
+    end function
+
+    subroutine files_hold_elements(context)
+        type(ferry_context), intent(in) :: context
+        type(ferry_double_buffer) :: a, b
+        real(c_double) :: got(4), written(5)
+        character(len=64) :: device, path
+        integer(c_int) :: status
+        integer(c_int64_t) :: clock
+        integer :: unit, bytes
+
+        call system_clock(clock)
+        call get_environment_variable('FERRY_DEVICE', device)
+        write (path, '(3a,i0)') 'test_fortran_', trim(device), '_', clock
+        call a%create_from(context, counting(4))
+        call a%sync_to(1)
+        call a%store(path)
+        call a%store(path, first=3_c_size_t, count=2_c_size_t, file_offset=24_c_int64_t)
+        open (newunit=unit, file=path, access='stream', form='unformatted', status='old', action='read')
+        inquire (unit, size=bytes)
+        read (unit) written
+        close (unit)
+        call expect(bytes == 40 .and. all(written == [1, 2, 3, 3, 4]), 'a file holds the elements that were stored')
+        call a%store(path, count=1_c_size_t, file_offset=8_c_int64_t, keep_rest=.true.)
+        call b%create(context, 4_c_size_t)
+        call b%load(path, first=2_c_size_t, count=3_c_size_t, file_offset=8_c_int64_t)
+        call b%copy_to(got)
+        call expect(all(got == [0, 1, 3, 3]), 'a range is loaded, and the rest of a file is kept')
+        call a%store(path, count=1_c_size_t)
+        call b%load(path, status=status)
+        call expect(status == ferry_error_io .and. index(ferry_last_error(), trim(path)) > 0, 'a short file is refused by its name')
+        call b%load(path, first=4_c_size_t)
+        call b%copy_to(got)
+        call expect(all(got == [0, 1, 3, 1]), 'a store cuts the file off')
+        open (newunit=unit, file=path, status='old')
+        close (unit, status='delete')
+        call b%load(path, status=status)
+        call expect(status == ferry_error_io, 'a file that is not there is refused')
+        call b%load(path, first=6_c_size_t, status=status)
+        call expect(status == ferry_error_out_of_range, 'a range past the end is loaded from nowhere')
+    end subroutine
+
+    subroutine regions_have_rows(context)
+        type(ferry_context), intent(in) :: context
+        type(ferry_double_buffer) :: a, b
+        type(ferry_float_buffer) :: narrow
+        type(ferry_copy_region) :: regions(3)
+        type(ferry_stream) :: stream
+        real(c_double), target :: plate(4, 6), corner(2, 3)
+        real(c_double), pointer, contiguous :: cells(:)
+        real(c_float) :: short(6)
+        integer(c_int) :: status
+        integer :: i
+
+        call a%create_from(context, counting(24)) ! columns of 4
+        call b%create(context, 24_c_size_t)
+        plate = 0
+        corner = reshape([(100.0_c_double + i, i=1, 6)], [2, 3])
+        ! Elements (2:3, 3:5) to (1:2, 1:3) of another buffer, and from there to a part of an array; before that a fill from an array.
+        cells(1:6) => corner
+        regions(1) = a%region_from(cells, first=10_c_size_t)
+        regions(1)%count = 2
+        regions(1)%rows = 3
+        regions(1)%target%row_pitch = 4
+        regions(2) = b%region(a, source_first=10_c_size_t, count=2_c_size_t)
+        regions(2)%rows = 3
+        regions(2)%source%row_pitch = 4
+        regions(2)%target%row_pitch = 4
+        cells(1:24) => plate
+        regions(3) = b%region_to(cells)
+        call stream%create(context, 1)
+        call ferry_copy(regions, stream)
+        call expect(all(plate(1:2, 1:3) == corner) .and. sum(plate) == sum(corner), 'regions have rows and pitches')
+        call a%copy_to(cells)
+        call expect(all(plate(2:3, 3:5) == corner) .and. plate(1, 3) == 9 .and. plate(4, 5) == 20, 'they leave what is between')
+        regions(3) = b%region_to(cells(1:0), first=25_c_size_t)
+        call ferry_copy(regions(3:3))
+        call ferry_copy(regions(1:0), stream)
+        call narrow%create(context, 6_c_size_t)
+        regions(1) = b%region(b, count=6_c_size_t)
+        regions(1)%target%buffer = narrow%raw()
+        regions(1)%target%element = ferry_float_element()
+        call ferry_copy(regions(1:1), status=status)
+        call expect(status == ferry_error_wrong_type, 'a region of two elements needs a policy')
+        call ferry_copy(regions(1:1), convert=ferry_convert_saturate)
+        call narrow%copy_to(short)
+        call expect(all(short == [101.0, 102.0, 0.0, 0.0, 103.0, 104.0]), 'a region is converted')
+        regions(2)%rows = 7
+        call ferry_copy(regions(2:2), status=status)
+        call expect(status == ferry_error_out_of_range, 'a region past the end is refused')
+    end subroutine
+
     subroutine kernels_run(context)
         type(ferry_context), intent(in) :: context
         type(ferry_kernel) :: kernel, copied, failing
@@ -337,11 +538,15 @@ program test_buffers
 
     allocate (context)
     call context%create()
+    call structs_have_sizes()
     call buffers_live(context)
     call pointers_have_ranks(context)
     call places_are_kept(context)
     call owners_end(context)
     call elements_have_types(context)
+    call leases_outlive(context)
+    call files_hold_elements(context)
+    call regions_have_rows(context)
     call get_environment_variable('FERRY_DEVICE', device)
     if (device /= 'cuda') call kernels_run(context) ! CUDA has no host functions
     deallocate (context)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Kernels from one source: the host functions give NumPy's bits, stay inside the promised error and are vectorized; errors name
-file, key and what was expected."""
+file, key and what was expected. kernels.schema.json must accept the good ones, and refuse every bad one that a schema can tell;
+without the jsonschema package that half is skipped."""
 
+import contextlib
 import ctypes
+import io
 import json
 import math
 import os
@@ -14,9 +17,15 @@ import subprocess
 import sys
 import tempfile
 
-from harness import (C_WARNINGS, DROP, HERE, ROOT, TYPES, WARNINGS, Tap, builtin_headers, c_compilers, changed, compile_problems, cxx_compilers,
+from harness import (C_WARNINGS, DROP, GEN, HERE, ROOT, TYPES, WARNINGS, Tap, builtin_headers, c_compilers, changed, compile_problems, cxx_compilers,
                      ferry_gen, generate)
 
+import ferry_gen as generator
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 try:
     import numpy
 except ImportError:
@@ -25,62 +34,130 @@ except ImportError:
 SEVERAL = HERE / "kernels" / "several.json"
 DATA = json.loads(SEVERAL.read_text())
 MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
-# (name, path of the change, new value, key in the message, words in the message)
+SOFT = 1  # a function that calls another one
+BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
+
+# (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
 CHANGES = [
     ("unknown key", ["kernel"], [], "kernel", "unknown key; did you mean 'kernels'?"),
     ("no prefix", ["prefix"], DROP, "prefix", "missing"),
     ("another format version", ["ferry"], 2, "ferry", "version 1"),
-    ("prefix of the library", ["prefix"], "ferry", "prefix", "belongs to the library"),
+    ("prefix of the library", ["prefix"], "ferry", "prefix", "belongs to the library", BEYOND_SCHEMA),
     ("no kernels", ["kernels"], [], "kernels", "is empty"),
     ("kernels that are no objects", ["kernels"], ["x"], "kernels[0]", "expected an object"),
-    ("a type file that is not there", ["types", 0], "absent.json", "types[0]", "which is not there"),
+    ("a type file that is not there", ["types", 0], "absent.json", "types[0]", "which is not there", BEYOND_SCHEMA),
     ("a type that is no file", ["types", 0], "vec3", "types[0]", "expected the path of a type file"),
     ("unknown key of a kernel", ["kernels", MAP, "eech"], "x", f"kernels[{MAP}].eech", "did you mean 'each'?"),
     ("kernel without parameters", ["kernels", MAP, "parameters"], DROP, f"kernels[{MAP}].parameters", "missing"),
     ("kernel name with capitals", ["kernels", MAP, "name"], "Sum", f"kernels[{MAP}].name", "lower-case"),
-    ("kernel called as the file's kernels", ["kernels", MAP, "name"], "several", f"kernels[{MAP}].name", "of the file's kernels, 'several'"),
-    ("kernel called as another one's host function", ["kernels", MAP + 1, "name"], "linear_sum_run", f"kernels[{MAP + 1}].name", "'linear_sum'"),
-    ("kernel listed twice", ["kernels", MAP + 1, "name"], "linear_sum", f"kernels[{MAP + 1}].name", "is a name of the kernel 'linear_sum'"),
-    ("kernel called as a reduction's second one", ["kernels", DOT + 1, "name"], "dot_into", f"kernels[{DOT + 1}].name", "'dot'"),
+    ("kernel called as the file's kernels", ["kernels", MAP, "name"], "several", f"kernels[{MAP}].name", "of the file's kernels, 'several'", BEYOND_SCHEMA),
+    ("kernel called as another one's host function", ["kernels", MAP + 1, "name"], "linear_sum_run", f"kernels[{MAP + 1}].name", "'linear_sum'", BEYOND_SCHEMA),
+    ("kernel listed twice", ["kernels", MAP + 1, "name"], "linear_sum", f"kernels[{MAP + 1}].name", "is a name of the kernel 'linear_sum'", BEYOND_SCHEMA),
+    ("kernel called as a reduction's second one", ["kernels", DOT + 1, "name"], "dot_into", f"kernels[{DOT + 1}].name", "'dot'", BEYOND_SCHEMA),
     ("parameter of one word", ["kernels", MAP, "parameters", 0], "a", f"kernels[{MAP}].parameters[0]", "expected 'TYPE NAME'"),
     ("parameter that is a number", ["kernels", MAP, "parameters", 0], 1, f"kernels[{MAP}].parameters[0]", "expected 'TYPE NAME'"),
-    ("parameter of an unknown type", ["kernels", MAP, "parameters", 0], "duoble a", f"kernels[{MAP}].parameters[0]", "did you mean 'double'?"),
-    ("access that is nearly a known one", ["kernels", MAP, "parameters", 1], "raed double x", f"kernels[{MAP}].parameters[1]", "did you mean 'read'?"),
-    ("parameter listed twice", ["kernels", MAP, "parameters", 1], "read double a", f"kernels[{MAP}].parameters[1]", "twice"),
-    ("parameter with a name of generated code", ["kernels", MAP, "parameters", 0], "double n", f"kernels[{MAP}].parameters[0]", "called 'n'"),
+    ("parameter of an unknown type", ["kernels", MAP, "parameters", 0], "duoble a", f"kernels[{MAP}].parameters[0]", "did you mean 'double'?", BEYOND_SCHEMA),
+    ("access that is nearly a known one", ["kernels", MAP, "parameters", 1], "raed double x", f"kernels[{MAP}].parameters[1]", "did you mean 'read'?", BEYOND_SCHEMA),
+    ("parameter listed twice", ["kernels", MAP, "parameters", 1], "read double a", f"kernels[{MAP}].parameters[1]", "twice", BEYOND_SCHEMA),
+    ("parameter with a name of generated code", ["kernels", MAP, "parameters", 0], "double n", f"kernels[{MAP}].parameters[0]", "called 'n'", BEYOND_SCHEMA),
     ("parameter whose name ends with _", ["kernels", MAP, "parameters", 0], "double a_", f"kernels[{MAP}].parameters[0]", "called 'a_'"),
-    ("parameter that is a reserved word", ["kernels", MAP, "parameters", 0], "double new", f"kernels[{MAP}].parameters[0]", "reserved word"),
+    ("parameter that is a reserved word", ["kernels", MAP, "parameters", 0], "double new", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
     ("map that writes nothing", ["kernels", MAP, "parameters", 4], "read double z", f"kernels[{MAP}].parameters", "no array to be written"),
     ("map without a semicolon", ["kernels", MAP, "each"], "z[i] = x[i]", f"kernels[{MAP}].each", "does not end with ';'"),
-    ("map with a bracket too many", ["kernels", MAP, "each"], "z[i] = (x[i];", f"kernels[{MAP}].each", "has 1 '(' and 0 ')'"),
+    ("map with a bracket too many", ["kernels", MAP, "each"], "z[i] = (x[i];", f"kernels[{MAP}].each", "has 1 '(' and 0 ')'", BEYOND_SCHEMA),
     ("map with a comment", ["kernels", MAP, "each"], "z[i] = x[i]; // x", f"kernels[{MAP}].each", "a comment"),
     ("map that is no text", ["kernels", MAP, "each"], 1, f"kernels[{MAP}].each", "is no text"),
-    ("a function that is not exact", ["kernels", MAP, "each"], "z[i] = tgamma(x[i]);", f"kernels[{MAP}].each", "calls tgamma()"),
+    ("a function that is not exact", ["kernels", MAP, "each"], "z[i] = tgamma(x[i]);", f"kernels[{MAP}].each", "calls tgamma()", BEYOND_SCHEMA),
     ("two reductions", ["kernels", DOT, "max"], "double", f"kernels[{DOT}].max", "stands beside 'sum'"),
     ("reduction that writes", ["kernels", DOT, "parameters", 0], "update double x", f"kernels[{DOT}].parameters", "to be written"),
     ("reduction of statements", ["kernels", DOT, "each"], "r += x[i];", f"kernels[{DOT}].each", "one expression"),
-    ("reduction to a struct", ["kernels", DOT, "sum"], "vec3", f"kernels[{DOT}].sum", "added and compared"),
-    ("reduction to an unknown type", ["kernels", DOT, "sum"], "decimal", f"kernels[{DOT}].sum", "is of type 'decimal'"),
+    ("reduction to a struct", ["kernels", DOT, "sum"], "vec3", f"kernels[{DOT}].sum", "added and compared", BEYOND_SCHEMA),
+    ("reduction to an unknown type", ["kernels", DOT, "sum"], "decimal", f"kernels[{DOT}].sum", "is of type 'decimal'", BEYOND_SCHEMA),
     ("kernel without arrays", ["kernels", DOT, "parameters"], ["double x"], f"kernels[{DOT}].parameters", "has no array"),
     ("stencil without a radius", ["kernels", BLUR, "stencil"], 0, f"kernels[{BLUR}].stencil", "from 1 to 16"),
-    ("stencil past its radius", ["kernels", BLUR, "stencil"], 1, f"kernels[{BLUR}].each", "holds 'now(-2, 0)'"),
-    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers"),
-    ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['"),
+    ("stencil past its radius", ["kernels", BLUR, "stencil"], 1, f"kernels[{BLUR}].each", "holds 'now(-2, 0)'", BEYOND_SCHEMA),
+    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers", BEYOND_SCHEMA),
+    ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['", BEYOND_SCHEMA),
     ("option that is none", ["kernels", MAP, "options"], ["lineinfo"], f"kernels[{MAP}].options[0]", "such as '-lineinfo'"),
     ("fast that is text", ["kernels", MAP, "fast"], "yes", f"kernels[{MAP}].fast", "true or false"),
+    ("functions that are a name", ["functions"], "square", "functions", "a list of functions"),
+    ("unknown key of a function", ["functions", SOFT, "retruns"], "double", f"functions[{SOFT}].retruns", "did you mean 'returns'?"),
+    ("function without a body", ["functions", SOFT, "body"], DROP, f"functions[{SOFT}].body", "missing"),
+    ("function that is only declared", ["functions", SOFT, "body"], "", f"functions[{SOFT}].body", "is no text"),
+    ("function without a semicolon", ["functions", SOFT, "body"], "return x", f"functions[{SOFT}].body", "does not end with ';'"),
+    ("function with a preprocessor line", ["functions", SOFT, "body"], ["#if 1", "return x;"], f"functions[{SOFT}].body", "holds '#'"),
+    ("function with a name of C", ["functions", SOFT, "name"], "sqrtf", f"functions[{SOFT}].name", "a function of C", BEYOND_SCHEMA),
+    ("function with a reserved word as its name", ["functions", SOFT, "name"], "double", f"functions[{SOFT}].name", "reserved word", BEYOND_SCHEMA),
+    ("function whose name ends with _", ["functions", SOFT, "name"], "soft_", f"functions[{SOFT}].name", "single '_'"),
+    ("function listed twice", ["functions", SOFT, "name"], "square", f"functions[{SOFT}].name", "listed twice", BEYOND_SCHEMA),
+    ("function of an array", ["functions", SOFT, "parameters", 0], "read double x", f"functions[{SOFT}].parameters[0]", "is an array"),
+    ("function of an unknown type", ["functions", SOFT, "parameters", 0], "vec4 x", f"functions[{SOFT}].parameters[0]", "'vec4'", BEYOND_SCHEMA),
+    ("function that returns an unknown type", ["functions", SOFT, "returns"], "vec4", f"functions[{SOFT}].returns", "'vec4'", BEYOND_SCHEMA),
+    ("function that calls itself", ["functions", SOFT, "body"], "return soft_length(x, y, least);", f"functions[{SOFT}].body",
+     "not listed above", BEYOND_SCHEMA),
+    ("function that calls a later one", ["functions", 0, "body"], "return soft_length(x, x, x);", "functions[0].body", "not listed above", BEYOND_SCHEMA),
+    ("function that calls one that is not exact", ["functions", SOFT, "body"], "return erf(x);", f"functions[{SOFT}].body", "calls erf()", BEYOND_SCHEMA),
+    ("function of a struct that the kernel has not", ["kernels", MAP, "each"], "z[i] = moved(x[i], a);", f"kernels[{MAP}].parameters",
+     "has no 'vec3', a struct of the function 'moved'", BEYOND_SCHEMA),
+    ("parameter called as a function", ["kernels", MAP, "parameters", 0], "double square", f"kernels[{MAP}].parameters[0]", "one of 'functions'",
+     BEYOND_SCHEMA),
     ("comment that ends the comment", ["kernels", MAP, "comment"], "*/", f"kernels[{MAP}].comment", "one line"),
 ]
 
 
+def checked(path):
+    """What `ferry-gen check` says about a file: its status and its message."""
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        status = generator.main(["check", str(path)])
+    return status, errors.getvalue()
+
+
 def bad_cases(tap, folder):
-    for name, path, value, key, words in CHANGES:
-        data = dict(DATA, types=[str(TYPES / "vec3.json"), str(TYPES / "large.json")])
-        (folder / "bad.json").write_text(json.dumps(changed(data, path, value)))
+    validator = None
+    if jsonschema is not None:
+        schema = json.loads((GEN / "kernels.schema.json").read_text())
+        jsonschema.Draft7Validator.check_schema(schema)
+        validator = jsonschema.Draft7Validator(schema)
+    for name, path, value, key, words, *beyond in CHANGES:
+        data = changed(dict(DATA, types=[str(TYPES / "vec3.json"), str(TYPES / "large.json")]), path, value)
+        (folder / "bad.json").write_text(json.dumps(data))
         result = ferry_gen("kernels", "bad.json", "-o", "bad.h", "--depfile", "bad.d", folder=folder)
         problems = [] if result.returncode == 1 and len(result.stderr.splitlines()) == 1 else [f"{result.returncode}: {result.stderr}"]
         problems += [f"no '{word}' in: {result.stderr}" for word in (f"bad.json: {key}: ", words) if word not in result.stderr]
         problems += [f"{end} was written" for end in ("h", "d") if (folder / f"bad.{end}").exists()]
+        status, message = checked(folder / "bad.json")
+        problems += [] if status == 1 and message.endswith(result.stderr) else [f"check: {status}: {message}"]
+        if validator and not beyond and validator.is_valid(data):
+            problems.append("kernels.schema.json accepts it")
         tap.case(name, problems)
+
+
+def good_cases(tap, folder):
+    """Every file of kernels in the tree, and in its documents, is one for the schema and for the generator."""
+    found = {path: path for path in subtree(".json") if is_kernels(path.read_text())}
+    for document in subtree(".md"):
+        for number, text in enumerate(re.findall(r"^```json\n(.*?)^```$", document.read_text(), re.M | re.S)):
+            if is_kernels(text):
+                found[f"{document}, block {number}"] = folder / f"{document.stem}{number}.json"
+                (folder / f"{document.stem}{number}.json").write_text(text)
+    validator = jsonschema and jsonschema.Draft7Validator(json.loads((GEN / "kernels.schema.json").read_text()))
+    tap.case("there are files of kernels", [] if len(found) >= 6 else [f"{list(found)}"])
+    for name, path in found.items():
+        status, message = checked(path)
+        errors = [error.message for error in validator.iter_errors(json.loads(path.read_text()))] if validator else []
+        tap.case(f"{str(name).removeprefix(f'{ROOT}/')} is right", errors + ([] if status == 0 else [message]))
+    if validator is None:
+        tap.skip("kernels.schema.json agrees", "no jsonschema package")
+
+
+def subtree(end):
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in ("build", "subprojects") and not path.name.startswith(".")]
+    yield from sorted(path for pattern in (ROOT.glob(f"*{end}"), *(folder.rglob(f"*{end}") for folder in folders)) for path in pattern)
+
+
+def is_kernels(text):
+    data = json.loads(text) if '"kernels"' in text else None
+    return isinstance(data, dict) and "kernels" in data and "ferry" in data
 
 
 def made(folder):
@@ -301,6 +378,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         bad_cases(tap, folder)
+        good_cases(tap, folder)
         tap.case("the headers are generated", made(folder))
         depfile_case(tap, folder)
         folders = [folder, HERE / "include", ROOT / "include"]

@@ -20,7 +20,8 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 /* X(name without prefix) for every entry point. */
 #define ENTRIES(X)                                                                                                     \
     X(linear_sum) X(roots) X(functions) X(shift) X(scale) X(dot) X(dot_finish) X(total) X(total_finish) X(longest)      \
-    X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(blur)
+    X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(lengths)  \
+    X(move) X(norm) X(norm_finish) X(blur)
 
 #define FAKE_BODY(name)                                                              \
     static void fake_##name(void **values, const unsigned *grid, const unsigned *block) \
@@ -163,6 +164,34 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     ferry_double_destroy(&x);
 }
 
+/* Functions of the file, one of which calls another. */
+static void
+test_functions(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double sides[3] = {3, 0.25, -5}, others[3] = {4, 0, 12};
+    struct mylib_vec3 point = {.x = 1, .v = {5, 6}};
+    double lengths[3], norm = 0;
+    ferry_double_buffer x = {0}, y = {0}, z = {0};
+    mylib_vec3_buffer points = {0};
+    MUST(ferry_double_create_from(context, sides, 3, NULL, &x));
+    MUST(ferry_double_create_from(context, others, 3, NULL, &y));
+    MUST(ferry_double_create(context, 3, NULL, &z));
+    MUST(mylib_lengths(kernels, stream, x, y, 0.5, z));
+    MUST(ferry_double_copy_to(z, 0, lengths, 3, NULL));
+    EXPECT(lengths[0] == 9 && lengths[1] == 4.5 && lengths[2] == 17);
+    MUST(mylib_norm(kernels, stream, x, &norm));
+    EXPECT(norm == 9 + 0.0625 + 25);
+    MUST(mylib_vec3_create_from(context, &point, 1, NULL, &points));
+    MUST(mylib_move(kernels, stream, points, 2.5f));
+    MUST(mylib_vec3_copy_to(points, 0, &point, 1, NULL));
+    EXPECT(point.x == 3.5f && point.v[1] == 6);
+    mylib_vec3_destroy(&points);
+    ferry_double_destroy(&z);
+    ferry_double_destroy(&y);
+    ferry_double_destroy(&x);
+}
+
 static float
 near(const float *plate, long row, long column)
 {
@@ -216,6 +245,7 @@ main(int argc, char **argv)
         test_maps(context, &kernels);
         test_structs(context, &kernels);
         test_reductions(context, &kernels);
+        test_functions(context, &kernels);
         test_stencils(context, &kernels);
     }
     mylib_several_destroy(&kernels);

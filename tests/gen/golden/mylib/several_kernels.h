@@ -54,6 +54,10 @@ typedef struct mylib_several {
     ferry_kernel *least_finish;
     ferry_kernel *count_above;
     ferry_kernel *count_above_finish;
+    ferry_kernel *lengths;
+    ferry_kernel *move;
+    ferry_kernel *norm;
+    ferry_kernel *norm_finish;
     ferry_kernel *blur;
 } mylib_several;
 
@@ -73,6 +77,54 @@ typedef struct mylib_several {
 #define MYLIB_SEVERAL_H_EXACT
 #define MYLIB_SEVERAL_H_INDEPENDENT
 #endif
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_square_(double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    return x * x;
+}
+
+/*
+ * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
+ * the whole source file.
+ */
+#if defined(__GNUC__) && !defined(__cplusplus)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wredundant-decls"
+#pragma GCC diagnostic ignored "-Wnested-externs"
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_sqrt_(double x)
+{
+    extern double sqrt(double) __attribute__((const));
+    return sqrt(x);
+}
+#pragma GCC diagnostic pop
+#else
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_sqrt_(double x)
+{
+    return sqrt(x);
+}
+#endif
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_soft_length_(double x, double y, double least)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double length = mylib_several_sqrt_(mylib_several_square_(x) + mylib_several_square_(y));
+    if (length < least)
+        return least;
+    return length;
+}
+
+MYLIB_SEVERAL_H_LOOPS struct mylib_vec3
+mylib_several_moved_(struct mylib_vec3 point, float by)
+{
+    MYLIB_SEVERAL_H_EXACT
+    point.x += by;
+    return point;
+}
 
 /*
  * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
@@ -108,29 +160,6 @@ mylib_several_expf_(float x)
 {
     return expf(x);
 }
-
-/*
- * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
- * the whole source file.
- */
-#if defined(__GNUC__) && !defined(__cplusplus)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wredundant-decls"
-#pragma GCC diagnostic ignored "-Wnested-externs"
-MYLIB_SEVERAL_H_LOOPS double
-mylib_several_sqrt_(double x)
-{
-    extern double sqrt(double) __attribute__((const));
-    return sqrt(x);
-}
-#pragma GCC diagnostic pop
-#else
-MYLIB_SEVERAL_H_LOOPS double
-mylib_several_sqrt_(double x)
-{
-    return sqrt(x);
-}
-#endif
 
 MYLIB_SEVERAL_H_LOOPS double
 mylib_several_sin_(double x)
@@ -705,6 +734,149 @@ mylib_count_above_finish_on_host(const ferry_call *call, void *user)
     values[0] = &partial_;
     values[1] = &out_;
     mylib_count_above_finish_run(values);
+    return FERRY_OK;
+}
+
+/* Runs mylib_lengths on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_lengths_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const double *y = *(double **)values_[1];
+    const double least = *(const double *)values_[2];
+    double *z = *(double **)values_[3];
+    const size_t n = *(const size_t *)values_[4];
+    size_t i;
+
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = 0; i < n; i++) {
+        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);
+    }
+}
+
+static inline ferry_status
+mylib_lengths_on_host(const ferry_call *call, void *user)
+{
+    double *x = ferry_double_call_array(call, 0, NULL);
+    double *y = ferry_double_call_array(call, 1, NULL);
+    double least = ferry_double_call_value(call, 2);
+    double *z = ferry_double_call_array(call, 3, NULL);
+    size_t n = ferry_call_size(call, 4);
+    void *values[5];
+
+    (void)user;
+    values[0] = &x;
+    values[1] = &y;
+    values[2] = &least;
+    values[3] = &z;
+    values[4] = &n;
+    mylib_lengths_run(values);
+    return FERRY_OK;
+}
+
+/* Runs mylib_move on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_move_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
+    const float by = *(const float *)values_[1];
+    const size_t n = *(const size_t *)values_[2];
+    size_t i;
+
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = 0; i < n; i++) {
+        points[i] = mylib_several_moved_(points[i], by);
+    }
+}
+
+static inline ferry_status
+mylib_move_on_host(const ferry_call *call, void *user)
+{
+    struct mylib_vec3 *points = mylib_vec3_call_array(call, 0, NULL);
+    float by = ferry_float_call_value(call, 1);
+    size_t n = ferry_call_size(call, 2);
+    void *values[3];
+
+    (void)user;
+    values[0] = &points;
+    values[1] = &by;
+    values[2] = &n;
+    mylib_move_run(values);
+    return FERRY_OK;
+}
+
+/* Runs mylib_norm on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_norm_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    double *const partial_ = *(double **)values_[1];
+    const size_t n = *(const size_t *)values_[2];
+    double sums_[16];
+    size_t begin_, k_, half_;
+
+    for (k_ = 0; k_ < 16; k_++)
+        sums_[k_] = 0;
+    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            const double v_ = (double)(mylib_several_square_(x[i]));
+            (void)i;
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < n; k_++) {
+        const size_t i = begin_ + k_;
+        const double v_ = (double)(mylib_several_square_(x[i]));
+        (void)i;
+        sums_[k_] = sums_[k_] + v_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double v_ = sums_[k_ + half_];
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    partial_[0] = sums_[0];
+}
+
+/* Copies the result. The host function has combined all elements into the first partial result. */
+static inline void
+mylib_norm_finish_run(void **values_)
+{
+    **(double **)values_[1] = **(double **)values_[0];
+}
+
+static inline ferry_status
+mylib_norm_on_host(const ferry_call *call, void *user)
+{
+    double *x = ferry_double_call_array(call, 0, NULL);
+    double *partial_ = ferry_double_call_array(call, 1, NULL);
+    size_t n = ferry_call_size(call, 2);
+    void *values[3];
+
+    (void)user;
+    values[0] = &x;
+    values[1] = &partial_;
+    values[2] = &n;
+    mylib_norm_run(values);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_norm_finish_on_host(const ferry_call *call, void *user)
+{
+    double *partial_ = ferry_double_call_array(call, 0, NULL);
+    double *out_ = ferry_double_call_array(call, 1, NULL);
+    void *values[2];
+
+    (void)user;
+    values[0] = &partial_;
+    values[1] = &out_;
+    mylib_norm_finish_run(values);
     return FERRY_OK;
 }
 
@@ -1417,6 +1589,188 @@ mylib_count_above_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
+/** Fills `parameters`, and returns a description of mylib_lengths that points to them. */
+FERRY_INLINE ferry_kernel_source
+mylib_lengths_source(ferry_parameter parameters[5])
+{
+    static const char text[] =
+        "static __device__ double mylib_several_sqrt_(double x) { return sqrt(x); }\n"
+        "static __device__ double\n"
+        "mylib_several_square_(double x)\n"
+        "{\n"
+        "    return x * x;\n"
+        "}\n"
+        "static __device__ double\n"
+        "mylib_several_soft_length_(double x, double y, double least)\n"
+        "{\n"
+        "    const double length = mylib_several_sqrt_(mylib_several_square_(x) + mylib_several_square_(y));\n"
+        "    if (length < least)\n"
+        "        return least;\n"
+        "    return length;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_lengths(const double *x, const double *y, double least, double *z, size_t n)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);\n"
+        "    }\n"
+        "}\n";
+    static const char *const options[] = { "-fmad=false" };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 5 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_READ;
+    parameters[2].element = ferry_double_element();
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[4].element = ferry_size_element(); /* n */
+    source.name = "mylib_lengths";
+    source.cuda_source = text;
+    source.options = options;
+    source.option_count = 1;
+    source.host_function = mylib_lengths_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 5;
+    return source;
+}
+
+/** Fills `parameters`, and returns a description of mylib_move that points to them. */
+FERRY_INLINE ferry_kernel_source
+mylib_move_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "static __device__ struct mylib_vec3\n"
+        "mylib_several_moved_(struct mylib_vec3 point, float by)\n"
+        "{\n"
+        "    point.x += by;\n"
+        "    return point;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_move(struct mylib_vec3 *points, float by, size_t n)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        points[i] = mylib_several_moved_(points[i], by);\n"
+        "    }\n"
+        "}\n";
+    static const char *const options[] = { "-fmad=false" };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = mylib_vec3_element();
+    parameters[0].access = FERRY_UPDATE;
+    parameters[1].element = ferry_float_element();
+    parameters[2].element = ferry_size_element(); /* n */
+    source.name = "mylib_move";
+    source.cuda_source = text;
+    source.options = options;
+    source.option_count = 1;
+    source.host_function = mylib_move_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
+/** Fills `parameters`, and returns a description of mylib_norm that points to them. */
+FERRY_INLINE ferry_kernel_source
+mylib_norm_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "static __device__ double\n"
+        "mylib_several_square_(double x)\n"
+        "{\n"
+        "    return x * x;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_norm(const double *x, double *partial_, size_t n)\n"
+        "{\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const double v_ = (double)(mylib_several_square_(x[i]));\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        partial_[blockIdx.x] = r_;\n"
+        "}\n";
+    static const char *const options[] = { "-fmad=false" };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[2].element = ferry_size_element(); /* n */
+    source.name = "mylib_norm";
+    source.cuda_source = text;
+    source.options = options;
+    source.option_count = 1;
+    source.host_function = mylib_norm_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_norm_finish_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_norm_finish(const double *partial_, double *out_, size_t n)\n"
+        "{\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = parameters[1].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[2].element = ferry_size_element();
+    source.name = "mylib_norm_finish";
+    source.cuda_source = text;
+    source.host_function = mylib_norm_finish_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
 /** Fills `parameters`, and returns a description of mylib_blur that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_blur_source(ferry_parameter parameters[8])
@@ -1484,6 +1838,10 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->least_finish);
     ferry_kernel_destroy(&kernels->count_above);
     ferry_kernel_destroy(&kernels->count_above_finish);
+    ferry_kernel_destroy(&kernels->lengths);
+    ferry_kernel_destroy(&kernels->move);
+    ferry_kernel_destroy(&kernels->norm);
+    ferry_kernel_destroy(&kernels->norm_finish);
     ferry_kernel_destroy(&kernels->blur);
     kernels->context = NULL;
 }
@@ -1563,6 +1921,22 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_count_above_finish_source(parameters);
         status = ferry_kernel_create(context, &source, &made.count_above_finish);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_lengths_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.lengths);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_move_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.move);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_norm_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.norm);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_norm_finish_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.norm_finish);
     }
     if (status == FERRY_OK) {
         source = mylib_blur_source(parameters);
@@ -1959,6 +2333,103 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
     if (status == FERRY_OK)
         status = ferry_uint64_copy_to(result, 0, out, 1, NULL);
     ferry_uint64_destroy(&result);
+    return status;
+}
+
+/**
+ * Queues lengths on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double least, ferry_double_buffer z)
+{
+    ferry_argument arguments[5];
+    size_t n = 0;
+
+    if (ferry_double_count(x) > n)
+        n = ferry_double_count(x);
+    if (ferry_double_count(y) > n)
+        n = ferry_double_count(y);
+    if (ferry_double_count(z) > n)
+        n = ferry_double_count(z);
+    arguments[0] = ferry_double_argument_range(x, 0, n);
+    arguments[1] = ferry_double_argument_range(y, 0, n);
+    arguments[2] = ferry_double_value(least);
+    arguments[3] = ferry_double_argument_range(z, 0, n);
+    arguments[4] = ferry_size_value(n);
+    return ferry_kernel_launch(kernels->lengths, stream, ferry_grid_for(n, 256), arguments, 5);
+}
+
+/**
+ * Queues move on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float by)
+{
+    ferry_argument arguments[3];
+    size_t n = 0;
+
+    if (mylib_vec3_count(points) > n)
+        n = mylib_vec3_count(points);
+    arguments[0] = mylib_vec3_argument_range(points, 0, n);
+    arguments[1] = ferry_float_value(by);
+    arguments[2] = ferry_size_value(n);
+    return ferry_kernel_launch(kernels->move, stream, ferry_grid_for(n, 256), arguments, 3);
+}
+
+/**
+ * Queues norm on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer out)
+{
+    ferry_double_buffer partial = {NULL};
+    ferry_argument arguments[3];
+    ferry_status status;
+    size_t n = 0, blocks;
+
+    if (ferry_double_count(x) > n)
+        n = ferry_double_count(x);
+    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
+    status = ferry_double_create(kernels->context, blocks, NULL, &partial);
+    if (status != FERRY_OK)
+        return status;
+    arguments[0] = ferry_double_argument_range(x, 0, n);
+    arguments[1] = ferry_double_argument(partial);
+    arguments[2] = ferry_size_value(n);
+    status = ferry_kernel_launch(kernels->norm, stream, ferry_grid_for(blocks * 256, 256), arguments,
+        3);
+    if (status == FERRY_OK) {
+        arguments[0] = ferry_double_argument(partial);
+        arguments[1] = ferry_double_argument_range(out, 0, 1);
+        arguments[2] = ferry_size_value(blocks);
+        status = ferry_kernel_launch(kernels->norm_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    }
+    ferry_double_destroy(&partial);
+    return status;
+}
+
+/**
+ * Sets `*out` to the sum of norm, and blocks until it is computed.
+ * The result for no elements is 0.
+ * @return as mylib_norm_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
+{
+    ferry_double_buffer result = {NULL};
+    ferry_status status = ferry_double_create(kernels->context, 1, NULL, &result);
+
+    if (status == FERRY_OK)
+        status = mylib_norm_into(kernels, stream, x, result);
+    if (status == FERRY_OK)
+        status = ferry_double_copy_to(result, 0, out, 1, NULL);
+    ferry_double_destroy(&result);
     return status;
 }
 

@@ -43,9 +43,20 @@ module mylib_vec3_buffers
         procedure :: copy
         procedure :: copy_from
         procedure :: copy_to
+        procedure :: load
+        procedure :: store
+        procedure :: region
+        procedure :: region_from
+        procedure :: region_to
         procedure :: read_device
         procedure :: update_device
         procedure :: overwrite_device
+        procedure :: lease_read
+        procedure :: lease_update
+        procedure :: lease_overwrite
+        procedure :: lease_read_device
+        procedure :: lease_update_device
+        procedure :: lease_overwrite_device
         procedure :: argument
         procedure, private :: assign
         generic :: assignment(=) => assign
@@ -369,6 +380,107 @@ contains
             offset_of(source_first), length_or_rest(count), c_null_ptr), status)
     end subroutine
 
+    ! -- files of raw elements --
+
+    ! Reads elements from byte `file_offset` of the file to the elements from `first` on.
+    subroutine load(self, path, first, count, file_offset, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        character(len=*), intent(in) :: path
+        integer(c_size_t), intent(in), optional :: first, count
+        integer(c_int64_t), intent(in), optional :: file_offset
+        integer(c_int), intent(out), optional :: status
+        character(len=:, kind=c_char), allocatable, target :: name
+        type(ferry_c_copy_options) :: options
+
+        name = trim(path) // c_null_char
+        call ferry_check(ferry_c_buffer_load(self%handle, mylib_vec3_element(), offset_of(first), &
+            length_or_rest(count), &
+            c_loc(name), bytes_before(file_offset), options), status)
+    end subroutine
+
+    ! Writes elements to the file from byte `file_offset` on. The file ends with them, unless `keep_rest` is true.
+    subroutine store(self, path, first, count, file_offset, keep_rest, status)
+        class(mylib_vec3_buffer), intent(in) :: self
+        character(len=*), intent(in) :: path
+        integer(c_size_t), intent(in), optional :: first, count
+        integer(c_int64_t), intent(in), optional :: file_offset
+        logical, intent(in), optional :: keep_rest
+        integer(c_int), intent(out), optional :: status
+        character(len=:, kind=c_char), allocatable, target :: name
+        type(ferry_c_copy_options) :: options
+
+        name = trim(path) // c_null_char
+        if (present(keep_rest)) options%file_keep_rest = logical(keep_rest, c_bool)
+        call ferry_check(ferry_c_buffer_store(self%handle, mylib_vec3_element(), offset_of(first), &
+            length_or_rest(count), &
+            c_loc(name), bytes_before(file_offset), options), status)
+    end subroutine
+
+    pure function bytes_before(file_offset) result(bytes)
+        integer(c_int64_t), intent(in), optional :: file_offset
+        integer(c_int64_t) :: bytes
+
+        bytes = 0
+        if (present(file_offset)) bytes = file_offset
+    end function
+
+    ! -- regions for ferry_copy(): set rows, planes and pitches of the result --
+
+    ! Returns a region that copies `count` elements of `source`, from `source_first`, to `first`.
+    function region(self, source, first, source_first, count) result(made)
+        class(mylib_vec3_buffer), intent(in) :: self
+        class(mylib_vec3_buffer), intent(in) :: source
+        integer(c_size_t), intent(in), optional :: first, source_first, count
+        type(ferry_copy_region) :: made
+
+        made%target%buffer = self%handle
+        made%target%element = mylib_vec3_element()
+        made%target%offset = offset_of(first)
+        made%source%buffer = source%handle
+        made%source%element = made%target%element
+        made%source%offset = offset_of(source_first)
+        made%count = length_or_rest(count)
+    end function
+
+    ! Returns a region that copies the values to the elements from `first` on. The region borrows the values.
+    function region_from(self, values, first) result(made)
+        class(mylib_vec3_buffer), intent(in) :: self
+        type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
+        integer(c_size_t), intent(in), optional :: first
+        type(ferry_copy_region) :: made
+
+        made%target%buffer = self%handle
+        made%target%element = mylib_vec3_element()
+        made%target%offset = offset_of(first)
+        made%source%memory = address_of(values)
+        made%source%element = made%target%element
+        made%count = size(values, kind=c_size_t)
+    end function
+
+    ! Returns a region that copies elements, from `first` on, to the values, which the region borrows.
+    function region_to(self, values, first) result(made)
+        class(mylib_vec3_buffer), intent(in) :: self
+        type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
+        integer(c_size_t), intent(in), optional :: first
+        type(ferry_copy_region) :: made
+
+        made%source%buffer = self%handle
+        made%source%element = mylib_vec3_element()
+        made%source%offset = offset_of(first)
+        made%target%memory = address_of(values)
+        made%target%element = made%source%element
+        made%count = size(values, kind=c_size_t)
+    end function
+
+    ! Of no values, any address that is not null.
+    function address_of(values) result(address)
+        type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
+        type(c_ptr) :: address
+
+        address = c_loc(no_element)
+        if (size(values) > 0) address = c_loc(values)
+    end function
+
     ! -- scopes on the host: contiguous pointers of rank 1 to 4 --
 
     subroutine read_host_1(self, scope, pointer, first, count, status)
@@ -652,6 +764,164 @@ contains
         address = c_null_ptr
         call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_overwrite, stream%raw(), &
             offset_of(first), length_or_rest(count), scope%raw, address), status)
+    end subroutine
+
+    ! -- leases: the pointer may be used until the lease is closed, also after this procedure. A count of 0 is the rest --
+
+    subroutine lease_read(self, lease, pointer, first, count, label, status)
+        class(mylib_vec3_buffer), intent(in) :: self
+        type(ferry_lease), intent(inout) :: lease
+        type(mylib_vec3), pointer, contiguous, intent(out) :: pointer(:)
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        type(c_ptr) :: address
+        integer(c_size_t) :: length
+        integer(c_int) :: got
+
+        nullify (pointer)
+        options%access = ferry_read
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        if (got == ferry_ok) then
+            length = options%count
+            if (length == ferry_rest .or. length == 0) length = ferry_c_buffer_count(self%handle) - options%offset
+            if (length == 0) address = c_loc(no_element)
+            call c_f_pointer(address, pointer, [length])
+        end if
+        call ferry_check(got, status)
+    end subroutine
+
+    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    subroutine lease_read_device(self, place, lease, address, stream, first, count, label, status)
+        class(mylib_vec3_buffer), intent(in) :: self
+        integer(c_int), intent(in) :: place
+        type(ferry_lease), intent(inout) :: lease
+        type(c_ptr), intent(out) :: address
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        integer(c_int) :: got
+
+        options%access = ferry_read
+        options%place = place
+        if (present(stream)) options%stream = stream%raw()
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        call ferry_check(got, status)
+    end subroutine
+
+    subroutine lease_update(self, lease, pointer, first, count, label, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        type(ferry_lease), intent(inout) :: lease
+        type(mylib_vec3), pointer, contiguous, intent(out) :: pointer(:)
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        type(c_ptr) :: address
+        integer(c_size_t) :: length
+        integer(c_int) :: got
+
+        nullify (pointer)
+        options%access = ferry_update
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        if (got == ferry_ok) then
+            length = options%count
+            if (length == ferry_rest .or. length == 0) length = ferry_c_buffer_count(self%handle) - options%offset
+            if (length == 0) address = c_loc(no_element)
+            call c_f_pointer(address, pointer, [length])
+        end if
+        call ferry_check(got, status)
+    end subroutine
+
+    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    subroutine lease_update_device(self, place, lease, address, stream, first, count, label, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        integer(c_int), intent(in) :: place
+        type(ferry_lease), intent(inout) :: lease
+        type(c_ptr), intent(out) :: address
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        integer(c_int) :: got
+
+        options%access = ferry_update
+        options%place = place
+        if (present(stream)) options%stream = stream%raw()
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        call ferry_check(got, status)
+    end subroutine
+
+    subroutine lease_overwrite(self, lease, pointer, first, count, label, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        type(ferry_lease), intent(inout) :: lease
+        type(mylib_vec3), pointer, contiguous, intent(out) :: pointer(:)
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        type(c_ptr) :: address
+        integer(c_size_t) :: length
+        integer(c_int) :: got
+
+        nullify (pointer)
+        options%access = ferry_overwrite
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        if (got == ferry_ok) then
+            length = options%count
+            if (length == ferry_rest .or. length == 0) length = ferry_c_buffer_count(self%handle) - options%offset
+            if (length == 0) address = c_loc(no_element)
+            call c_f_pointer(address, pointer, [length])
+        end if
+        call ferry_check(got, status)
+    end subroutine
+
+    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    subroutine lease_overwrite_device(self, place, lease, address, stream, first, count, label, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        integer(c_int), intent(in) :: place
+        type(ferry_lease), intent(inout) :: lease
+        type(c_ptr), intent(out) :: address
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_lease_options) :: options
+        integer(c_int) :: got
+
+        options%access = ferry_overwrite
+        options%place = place
+        if (present(stream)) options%stream = stream%raw()
+        call open_lease(self%handle, options, first, count, label, lease, address, got)
+        call ferry_check(got, status)
+    end subroutine
+
+    ! On failure the lease is unchanged.
+    subroutine open_lease(handle, options, first, count, label, lease, address, got)
+        type(c_ptr), intent(in) :: handle
+        type(ferry_c_lease_options), intent(inout) :: options
+        integer(c_size_t), intent(in), optional :: first, count
+        character(len=*), intent(in), optional :: label
+        type(ferry_lease), intent(inout) :: lease
+        type(c_ptr), intent(out) :: address
+        integer(c_int), intent(out) :: got
+        character(len=:, kind=c_char), allocatable, target :: name
+        type(c_ptr) :: made
+
+        if (present(label)) then
+            name = trim(label) // c_null_char
+            options%label = c_loc(name)
+        end if
+        options%offset = offset_of(first)
+        options%count = length_or_rest(count)
+        address = c_null_ptr
+        made = c_null_ptr
+        got = ferry_c_lease_open(handle, mylib_vec3_element(), options, made, address)
+        if (got == ferry_ok) call lease%adopt(made)
     end subroutine
 
     ! -- kernels --
