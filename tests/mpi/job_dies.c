@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* A job whose last rank dies while the others wait for it: `job_dies kill|exit|fault`. */
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ferry/int.h>
+#include <ferry/mpi.h>
+
+static void
+die(const char *how)
+{
+    if (strcmp(how, "kill") == 0)
+        raise(SIGKILL);
+    if (strcmp(how, "fault") == 0)
+        raise(SIGSEGV);
+    _exit(3);
+}
+
+int
+main(int argc, char **argv)
+{
+    ferry_context *context = NULL;
+    ferry_mpi *mpi = NULL;
+    ferry_int_buffer buffer = {0};
+    size_t count = 100000;
+    MPI_Init(&argc, &argv);
+    if (argc < 2 || ferry_context_create(NULL, &context) != FERRY_OK ||
+        ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi) != FERRY_OK ||
+        ferry_int_create(context, count, NULL, &buffer) != FERRY_OK)
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    int last = ferry_mpi_size(mpi) - 1;
+    const ferry_mpi_range range = {.buffer = buffer.raw, .count = count, .stream = ferry_context_stream(context, 1)};
+    ferry_status status = ferry_mpi_broadcast(mpi, &range, 0);
+    if (ferry_mpi_rank(mpi) == last)
+        die(argv[1]);
+    if (status == FERRY_OK)
+        status = ferry_mpi_receive(mpi, &range, last, 1);
+    /* An MPI that reports the death gets here. */
+    fprintf(stderr, "%s\n", ferry_mpi_last_error());
+    MPI_Abort(MPI_COMM_WORLD, status == FERRY_OK ? 5 : 6);
+}

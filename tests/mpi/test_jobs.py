@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Jobs as a whole: the example halo on several ranks, its plan, and jobs in which a rank dies.
+
+usage: test_jobs.py MPIEXEC HALO JOB_DIES
+"""
+
+import os
+import pathlib
+import re
+import sys
+import time
+
+sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parent.parent / "examples"))
+from support import run, run_cases  # noqa: E402
+
+MPIEXEC, HALO, JOB_DIES = sys.argv[1:]
+RANK = re.compile(r"^rank (\d+) +(\d) sides, (\d+) messages, (\d+) bytes sent, (\d+) received; (\d+) bytes down, (\d+) up: "
+                  r"minimal; exact$", re.M)
+PLAN = re.compile(r"^(\d+) +(\d) +(\d+) +(\d+) +(\d+)$", re.M)
+
+
+def mpiexec(ranks, *command, **environment):
+    return run("timeout", "60", MPIEXEC, "-n", str(ranks), *command, **environment)
+
+
+def planned(ranks, *size):
+    process = run(HALO, "--plan", str(ranks), *map(str, size))
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    rows = [tuple(map(int, row)) for row in PLAN.findall(process.stdout)]
+    assert len(rows) == ranks, process.stdout
+    return rows
+
+
+def halo(ranks, device, *size):
+    """Each rank has the right cells, moves its halos and nothing else, and what the plan says is what it sends."""
+    def case(_):
+        process = mpiexec(ranks, HALO, *map(str, size), FERRY_DEVICE=device)
+        assert process.returncode == 0, process.stdout + process.stderr
+        rows = [tuple(map(int, row)) for row in RANK.findall(process.stdout)]
+        assert len(rows) == ranks, process.stdout
+        assert [row[:5] for row in rows] == planned(ranks, *size), process.stdout
+        for row in rows:
+            assert row[5:] == ((row[3], row[4]) if device == "emulated" else (0, 0)), process.stdout
+    return case
+
+
+def test_64_ranks(_):
+    """A grid of 8 x 8: the ranks in the corners have two neighbours, those on the edges three, the others four."""
+    rows, columns, steps = 1000, 500, 3
+    table = planned(64, rows, columns, steps)
+    for rank, sides, messages, sent, received in table:
+        row, column = divmod(rank, 8)
+        vertical, horizontal = (row > 0) + (row < 7), (column > 0) + (column < 7)
+        assert (sides, messages) == (vertical + horizontal, steps * (vertical + horizontal)), table
+        assert sent == received == 4 * steps * (vertical * columns + horizontal * rows), table
+    # What a rank sends does not depend on how many there are.
+    assert max(row[3] for row in table) == max(row[3] for row in planned(10000, rows, columns, steps))
+
+
+def test_usage(_):
+    for arguments in (["1"], ["1", "2"], ["0", "1", "1"], ["x", "1", "1"], ["--plan", "4"], ["--plan", "0", "1", "1", "1"]):
+        process = run(HALO, *arguments)
+        assert process.returncode == 2 and process.stderr.startswith("usage: ") and process.stdout == "", arguments
+
+
+def dies(how):
+    def case(_):
+        began = time.monotonic()
+        process = mpiexec(3, JOB_DIES, how, FERRY_DEVICE="emulated")
+        took = time.monotonic() - began
+        assert process.returncode not in (0, 124), process.stdout + process.stderr # 124: only `timeout` ended it
+        assert took < 30, took
+    return case
+
+
+run_cases([(f"halo on {ranks} ranks, {device}", halo(ranks, device, *size))
+           for ranks, device, size in ((1, "emulated", (64, 50, 5)), (2, "emulated", (64, 50, 5)), (4, "emulated", (64, 50, 5)),
+                                       (4, "emulated", (3, 2, 7)), (2, "host", (20, 30, 4)))]
+          + [("64 ranks by counting", test_64_ranks), ("usage", test_usage)]
+          + [(f"a rank dies by {how}", dies(how)) for how in ("kill", "exit", "fault")])
