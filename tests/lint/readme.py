@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: MIT
 """The programs of a document compile without warnings, run on every kind of device, and print what the document says.
 
-usage: readme.py [--cpp] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
+usage: readme.py [--cpp] [--also LIBRARY] [--launcher COMMAND] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
 
 A program is a ```c block with a main(), with --cpp a ```cpp block; a ```text block right after it is its output.
+The words of COMMAND precede the program when it is run.
 """
 
+import argparse
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,19 +24,19 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 STANDARDS = {"c": "-std=c99", "cpp": "-std=c++17"}
 
 
-def compile_program(text, folder, library, includes, compiler, language):
+def compile_program(text, folder, libraries, includes, compiler, language):
     source, program = os.path.join(folder, f"readme.{language}"), os.path.join(folder, "readme")
     pathlib.Path(source).write_text(text, encoding="utf-8")
-    where = os.path.dirname(library)
-    command = [*compiler, STANDARDS[language], *WARNINGS, *(f"-I{path}" for path in includes), source, "-o", program, library,
-               f"-Wl,-rpath,{where}", "-pthread", "-ldl", "-lm"]
+    where = [f"-Wl,-rpath,{os.path.dirname(library)}" for library in libraries]
+    command = [*compiler, STANDARDS[language], *WARNINGS, *(f"-I{path}" for path in includes), source, "-o", program, *libraries,
+               *where, "-pthread", "-ldl", "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return program, done.stderr.splitlines() if done.returncode else []
 
 
-def run_program(program, device, expected):
+def run_program(program, launcher, device, expected):
     environment = {**os.environ, "FERRY_DEVICE": device}
-    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
     if expected and done.stdout != expected:
@@ -42,20 +45,28 @@ def run_program(program, device, expected):
 
 
 def main():
-    language = "cpp" if sys.argv[1] == "--cpp" else "c"
     end = sys.argv.index("--")
-    readme, library, *includes = sys.argv[1 + (language == "cpp"):end]
     compiler = sys.argv[end + 1:]
-    programs = [(text, output) for text, output in re.findall(PROGRAM % language, pathlib.Path(readme).read_text(encoding="utf-8"), re.S | re.M)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpp", action="store_true")
+    parser.add_argument("--also", action="append", default=[])
+    parser.add_argument("--launcher", type=shlex.split, default=[])
+    parser.add_argument("document")
+    parser.add_argument("library")
+    parser.add_argument("includes", nargs="+")
+    given = parser.parse_args(sys.argv[1:end])
+    language = "cpp" if given.cpp else "c"
+    libraries = [*given.also, given.library]
+    programs = [(text, output) for text, output in re.findall(PROGRAM % language, pathlib.Path(given.document).read_text(encoding="utf-8"), re.S | re.M)
                 if "main(" in text]
     tap = Tap()
     tap.case("there is a program", [] if programs else [f"no ```{language} block with a main()"])
     for number, (text, output) in enumerate(programs, 1):
         with tempfile.TemporaryDirectory() as folder:
-            program, problems = compile_program(text, folder, library, includes, compiler, language)
+            program, problems = compile_program(text, folder, libraries, given.includes, compiler, language)
             tap.case(f"program {number} compiles", problems)
             for device in () if problems else ("host", "emulated", "emulated:2"):
-                tap.case(f"program {number} on {device}", run_program(program, device, output))
+                tap.case(f"program {number} on {device}", run_program(program, given.launcher, device, output))
     return tap.end()
 
 
