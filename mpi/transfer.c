@@ -478,13 +478,18 @@ free_request(ferry_mpi_request *request)
     free(request);
 }
 
-static ferry_status
-make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bool persistent, ferry_mpi_request **out)
+/* Returns NULL, and sets `*status`, on failure. */
+static ferry_mpi_request *
+make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bool persistent, ferry_status *status)
 {
-    if (count > 0 && !messages)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "exchange: the messages are NULL");
-    if (count > INT_MAX / mpi->window)
-        return ferryi_mpi_fail(FERRY_ERROR_OVERFLOW, "exchange: %zu messages", count);
+    if (count > 0 && !messages) {
+        *status = ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "exchange: the messages are NULL");
+        return NULL;
+    }
+    if (count > INT_MAX / mpi->window) {
+        *status = ferryi_mpi_fail(FERRY_ERROR_OVERFLOW, "exchange: %zu messages", count);
+        return NULL;
+    }
     ferry_mpi_request *request = calloc(1, sizeof(*request));
     size_t places = count * mpi->window;
     if (request) {
@@ -497,7 +502,8 @@ make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bo
     if (!request || !request->transfers || !request->pending || !request->statuses || !request->indices) {
         if (request)
             free_request(request);
-        return ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "exchange: no memory for %zu messages", count);
+        *status = ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "exchange: no memory for %zu messages", count);
+        return NULL;
     }
     for (size_t i = 0; i < places; i++)
         request->pending[i] = MPI_REQUEST_NULL;
@@ -507,8 +513,7 @@ make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bo
             request->transfers[i].message.range.buffer = ferry_buffer_retain(messages[i].range.buffer);
     }
     request->count = count;
-    *out = request;
-    return FERRY_OK;
+    return request;
 }
 
 ferry_status
@@ -519,16 +524,16 @@ ferry_mpi_request_create(ferry_mpi *mpi, const ferry_mpi_message *messages, size
         return status;
     if (!out)
         return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a request: out is NULL");
-    ferry_mpi_request *request = NULL;
-    status = make_request(mpi, messages, count, true, &request);
+    ferry_mpi_request *request = make_request(mpi, messages, count, true, &status);
+    if (!request)
+        return status;
     for (size_t i = 0; status == FERRY_OK && i < count; i++) {
         status = check_message(request, i);
         if (status == FERRY_OK && messages[i].rank != MPI_PROC_NULL)
             status = ferryi_mpi_side_resolve(&request->transfers[i].side, mpi, &messages[i].range, "create a request");
     }
     if (status != FERRY_OK) {
-        if (request)
-            free_request(request);
+        free_request(request);
         return status;
     }
     *out = request;
@@ -591,11 +596,11 @@ ferry_mpi_request_destroy(ferry_mpi_request **request)
 ferry_status
 ferry_mpi_exchange(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count)
 {
-    ferry_mpi_request *request = NULL;
     ferry_status status = ferryi_mpi_check(mpi, "exchange");
-    if (status == FERRY_OK)
-        status = make_request(mpi, messages, count, false, &request);
     if (status != FERRY_OK)
+        return status;
+    ferry_mpi_request *request = make_request(mpi, messages, count, false, &status);
+    if (!request)
         return status;
     status = start(request);
     if (status == FERRY_OK) {

@@ -30,6 +30,28 @@ if [ -n "$static" ] && ldd "$stage/vector_add" | grep -q libferry; then
     exit 1
 fi
 
+# ferry-mpi has a pkg-config file and a component of the CMake package by itself.
+if [ -e "$libdir/pkgconfig/ferry-mpi.pc" ]; then
+    mkdir "$stage/staged" # --define-variable would be for MPI's own files too
+    for file in ferry ferry-mpi; do
+        sed "s|^prefix=.*|prefix=$stage$prefix|" "$libdir/pkgconfig/$file.pc" >"$stage/staged/$file.pc"
+    done
+    mpi_flags=$(PKG_CONFIG_PATH="$stage/staged" pkg-config ${static:+--static} --cflags --libs ferry-mpi)
+    "$generator" kernels "$root/examples/halo/halo.json" -o "$stage/halo_kernels.h"
+    # shellcheck disable=SC2086
+    ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I"$stage" "$root/examples/halo/halo.c" -o "$stage/halo" $mpi_flags
+    LD_LIBRARY_PATH="$libdir" "$stage/halo" --plan 4 10 10 1 >/dev/null
+    if command -v cmake >/dev/null; then
+        mkdir "$stage/with_cmake"
+        printf '%s\n' 'cmake_minimum_required(VERSION 3.20)' 'project(halo C)' 'find_package(ferry REQUIRED COMPONENTS mpi)' \
+            "add_executable(halo \"$root/examples/halo/halo.c\")" "target_include_directories(halo PRIVATE \"$stage\")" \
+            'target_link_libraries(halo PRIVATE ferry::mpi)' >"$stage/with_cmake/CMakeLists.txt"
+        cmake -S "$stage/with_cmake" -B "$stage/with_cmake/build" -DCMAKE_PREFIX_PATH="$stage$prefix" >/dev/null
+        cmake --build "$stage/with_cmake/build" >/dev/null
+        LD_LIBRARY_PATH="$libdir" "$stage/with_cmake/build/halo" --plan 4 10 10 1 >/dev/null
+    fi
+fi
+
 # runs_from PREFIX: the command finds its library in the same prefix by itself, and no other that the system may have.
 runs_from() {
     "$1/bin/ferry" info --json >/dev/null

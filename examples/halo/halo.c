@@ -28,6 +28,7 @@
 
 #define EXIT_USAGE 2
 #define MESSAGES 8
+#define MOST_RANKS 1000000
 #define PLAN_CHUNK_BYTES ((size_t)512 << 10) /* the default of ferry-mpi */
 
 struct size {
@@ -356,13 +357,14 @@ main(int argc, char **argv)
     struct program program = {.cells = NULL};
     struct report report = {.neighbours = 0};
     bool plans = argc == 6 && strcmp(argv[1], "--plan") == 0;
-    int ranks = plans ? atoi(argv[2]) : 1, skipped = plans ? 3 : 1;
-    if ((!plans && argc != 1 && argc != 4) || ranks < 1 || !parse_size(argc - skipped, argv + skipped, &program.size)) {
+    long ranks = plans ? strtol(argv[2], NULL, 10) : 1;
+    int skipped = plans ? 3 : 1;
+    if ((!plans && argc != 1 && argc != 4) || ranks < 1 || ranks > MOST_RANKS || !parse_size(argc - skipped, argv + skipped, &program.size)) {
         fputs("usage: halo [ROWS COLUMNS STEPS] | --plan RANKS ROWS COLUMNS STEPS\n", stderr);
         return EXIT_USAGE;
     }
     if (plans)
-        return print_plan(ranks, &program.size) ? EXIT_SUCCESS : EXIT_FAILURE;
+        return print_plan((int)ranks, &program.size) ? EXIT_SUCCESS : EXIT_FAILURE;
     if (MPI_Init(&argc, &argv) != MPI_SUCCESS)
         return EXIT_FAILURE;
     if (!open_program(&program) || !run(&program, &report))

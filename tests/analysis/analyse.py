@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Run one static analyser over src/, include/, cli/ and examples/.
+"""Run one static analyser over src/, include/, cli/, mpi/ and examples/.
 
 usage: analyse.py clang-tidy|cppcheck|gcc BUILD-FOLDER [OPTION-OF-CLANG-TIDY...]
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "cli", "examples")
+FOLDERS = ("src", "cli", "examples", "mpi")
 
 # cppcheck 2.10 does not see that an output was written whenever the status is FERRY_OK; compilers, the clang analyser
 # and the memory sanitizer do. Nor that mapping over what is mapped, and unmapping a part, is no allocation and no release; leaks and uses of
