@@ -10,7 +10,7 @@
 
 /* The program's functions come before those of MPI, also for ferry-mpi. */
 static struct {
-    unsigned int sends, receives, send_inits, receive_inits;
+    unsigned int sends, receives, send_inits, receive_inits, waits;
     uint64_t sent_bytes, received_bytes;
     void (*before_send)(void); /* or NULL */
 } seen;
@@ -45,6 +45,20 @@ MPI_Recv_init(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI
 {
     seen.receive_inits++;
     return PMPI_Recv_init(memory, count, type, rank, tag, communicator, request);
+}
+
+int
+MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
+{
+    seen.waits++;
+    return PMPI_Waitsome(count, requests, out_count, indices, statuses);
+}
+
+int
+MPI_Testsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
+{
+    seen.waits++;
+    return PMPI_Testsome(count, requests, out_count, indices, statuses);
 }
 
 /* On fakecuda device memory is host memory, so MPI really accepts its pointers. */
@@ -383,15 +397,17 @@ test_columns(struct ranks *ranks)
 /* -- overlap --------------------------------------------------------------------------------------- */
 
 static struct ranks *watched;
-static unsigned int copies_before_send[64];
+static unsigned int copies_before_send[64], waits_before_send[64];
 
 static void
 note_copies(void)
 {
     ferry_transfer_stats stats = {.upload.bytes = 0};
     CHECK_OK(ferry_context_get_transfer_stats(watched->context, &stats));
-    if (seen.sends < 64)
+    if (seen.sends < 64) {
         copies_before_send[seen.sends] = (unsigned int)stats.download.copies;
+        waits_before_send[seen.sends] = seen.waits;
+    }
 }
 
 /* MPI has the first chunk before the second one is copied, and so on: it moves one chunk during the copy of another. */
@@ -412,6 +428,8 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
+    if (ranks->rank == 0) /* the second chunk was copied while the first one was on its way */
+        CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
         CHECK(copies_before_send[i] == (ranks->separate ? i + 1 : 0));
     ferry_int_destroy(&buffer);
