@@ -26,9 +26,7 @@
 
 #include "nvector_kernels.h"
 
-#ifndef SUNDIALS_DOUBLE_PRECISION
-#error "These vectors are for a SUNDIALS whose sunrealtype is double."
-#endif
+FERRY_STATIC_ASSERT(sizeof(sunrealtype) == sizeof(double), "these vectors are for a SUNDIALS of double precision");
 
 #ifdef __cplusplus
 extern "C" {
