@@ -351,6 +351,20 @@ test_life(void **state)
 }
 
 static void
+test_vectors_without_elements(void **state)
+{
+    struct fixture *f = *state;
+    N_Vector v = N_VNew_Ferry(&f->vectors, 0, f->sunctx);
+    assert_non_null(v);
+    N_VScale(2.0, v, v);
+    assert_true(N_VDotProd(v, v) == 0.0);
+    assert_true(N_VMaxNorm(v) == 0.0);
+    assert_null(N_VGetArrayPointer(v));
+    assert_int_equal(f->vectors.failure, FERRY_OK);
+    N_VDestroy(v);
+}
+
+static void
 test_pointers_end_with_the_next_operation(void **state)
 {
     struct fixture *f = *state;
@@ -482,6 +496,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_fused_operations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operations_on_arrays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_life, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_vectors_without_elements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pointers_end_with_the_next_operation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_vectors_over_buffers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failures_are_kept, set_up, tear_down),
