@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BY_HAND_H
+#define BY_HAND_H
+
+/*
+ * A peer of examples/sundials: vectors of SUNDIALS over the CUDA driver, written by hand for one stream, with as few
+ * copies and calls as such a program makes. It launches the kernels of the example by their names, and has the
+ * operations that CVODE and GMRES call.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sundials/sundials_nvector.h>
+
+struct by_hand_driver;
+
+/** A device, a stream, the kernels and two results of reductions. One thread uses it. */
+struct by_hand {
+    const struct by_hand_driver *driver;
+    void *context, *stream, *module;
+    uint64_t partial, result; /**< device memory */
+    double *scalar;           /**< page-locked */
+    uint64_t up, down;        /**< bytes that crossed */
+    int failure;              /**< the driver's first status that is not 0 */
+};
+
+/** Opens device 0 of the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels have no code. */
+bool by_hand_open(struct by_hand *out);
+void by_hand_close(struct by_hand *by_hand);
+/** Launches the kernel `entry` for `items` items. `arguments` are addresses of its arguments, as for the driver. */
+void by_hand_launch(struct by_hand *by_hand, const char *entry, size_t items, void **arguments);
+
+/** Returns a new vector, or NULL. Its values are undefined. */
+N_Vector by_hand_vector(struct by_hand *by_hand, sunindextype length, SUNContext sunctx);
+/** Returns the device address of the vector's values. */
+uint64_t by_hand_address(N_Vector v);
+void by_hand_upload(N_Vector v, const double *values);
+void by_hand_download(N_Vector v, double *out);
+
+#endif
