@@ -411,7 +411,7 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, fe
         ferryi_stamp stamp;
         status = ferryi_lane_note(lane, thread, &stamp);
         on = stamp ? store->context->order.lanes[ferryi_stamp_number(stamp)] : NULL;
-    } else if (atomic_load(&lane->retired) || lane->generation != generation) {
+    } else if (ferryi_lane_is_retired(lane) || lane->generation != generation) {
         /* Its closing event covers the use: nothing later can be queued on it, so the lane itself is the stamp. */
         if (lane->generation != generation)
             on = NULL;

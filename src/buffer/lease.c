@@ -142,6 +142,53 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
     return ferryi_scope_open_ready(buffer, element, options->access, place, options->offset, count, ferryi_scope_of(scope), out);
 }
 
+/* Under the lock: the lease has a scope. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE void
+attach_open(ferry_lease *lease, ferryi_store *store, int place)
+{
+    const struct ferryi_claim *claim = &store->claims[lease->scope.slot];
+    attach(lease, store, place);
+    lease->bytes = claim->end - claim->begin;
+}
+
+/* The commonest case: a READ on the host. False: nothing was done. */
+FERRYI_INLINE bool
+open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+{
+    ferryi_store *store = buffer->store;
+    if (options->access != FERRY_READ || options->place != FERRY_PLACE_HOST || options->stream || element->identity != buffer->identity ||
+        !ferryi_store_lock_plain(store))
+        return false;
+    bool hit = ferryi_scope_open_read(buffer, store, options->offset, count, NULL, &lease->scope, out);
+    if (hit)
+        attach_open(lease, store, FERRY_PLACE_HOST);
+    ferryi_store_unlock_plain(store);
+    return hit;
+}
+
+/* Any access on the host, or on a plain stream, that moves, reserves and waits for nothing. False: nothing was done. */
+static __attribute__((noinline)) bool
+open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+{
+    ferryi_store *store = buffer->store;
+    ferry_stream *stream = options->stream;
+    struct ferryi_range range;
+    if (element->identity != buffer->identity || options->access < FERRY_READ || options->access > FERRY_OVERWRITE ||
+        (stream && stream->plain_context != store->context) || !ferryi_buffer_range(buffer, options->offset, count, &range) || range.begin == range.end)
+        return false;
+    ferryi_lane *lane = stream ? stream->lane : NULL;
+    int place = lane ? lane->place : FERRY_PLACE_HOST;
+    if ((options->place != FERRY_PLACE_HOST && options->place != place) || !ferryi_store_lock_plain(store))
+        return false;
+    bool hit = (options->access == FERRY_READ && ferryi_scope_open_read(buffer, store, options->offset, count, lane, &lease->scope, out)) ||
+               ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count), options->access, place, lane, &lease->scope, out);
+    if (hit)
+        attach_open(lease, store, place);
+    ferryi_store_unlock_plain(store);
+    return hit;
+}
+
 /* The hold comes first, as that of ferry_buffer_hold(), so that the memory stays from the moment that it is there. */
 static ferry_status
 open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
@@ -252,7 +299,7 @@ ferryi_lease_share(ferry_lease *lease)
     return open;
 }
 
-/* Close an open READ that is alone, and let the store go, while others keep it; false: nothing was done. */
+/* Close an open scope that is alone, if that takes no driver call, and let the store go, while others keep it; false: nothing was done. */
 static bool
 end_hit(ferry_lease *lease)
 {
@@ -261,9 +308,10 @@ end_hit(ferry_lease *lease)
     if (!store || lease->is_unordered || atomic_load_explicit(&lease->closed, memory_order_relaxed) || !ferryi_store_lock_plain(store))
         return false;
     struct ferryi_claim *claim = &store->claims[scope.slot];
-    bool hit = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id && ferryi_scope_close_read(claim);
+    bool alone = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id;
+    bool hit = alone && (ferryi_scope_close_read(claim) || ferryi_scope_close_locked(store, claim));
     if (hit) {
-        ferryi_access_free_claim(store, claim, scope.slot);
+        ferryi_access_remove_claim(store, scope.slot);
         detach(lease, store);
         store->references--;
     }
@@ -379,19 +427,10 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
     size_t count = options->count ? options->count : FERRY_REST;
     ferryi_store *store = buffer->store;
-    bool hit = false;
-    if (options->access == FERRY_READ && options->place == FERRY_PLACE_HOST && !options->stream && element->identity == buffer->identity &&
-        ferryi_store_lock_plain(store)) {
-        hit = ferryi_scope_open_read(buffer, options->offset, count, NULL, &lease->scope, out_pointer);
-        if (hit) {
-            const struct ferryi_claim *claim = &store->claims[lease->scope.slot];
-            attach(lease, store, FERRY_PLACE_HOST);
-            lease->bytes = claim->end - claim->begin;
-        }
-        ferryi_store_unlock_plain(store);
-    }
     lease->context = store->context;
-    ferry_status status = hit ? FERRY_OK : open_slow(lease, buffer, element, options, count, out_pointer);
+    ferry_status status = FERRY_OK;
+    if (!open_host_read_hit(lease, buffer, element, options, count, out_pointer) && !open_hit(lease, buffer, element, options, count, out_pointer))
+        status = open_slow(lease, buffer, element, options, count, out_pointer);
     if (status != FERRY_OK) {
         free(lease);
         return status;

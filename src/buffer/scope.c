@@ -14,13 +14,6 @@
  * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
  */
 
-/* Whoever asks for the rest of a buffer goes by its count while the scope is open, so that the scope must reach as far. */
-FERRYI_INLINE bool
-goes_to_end(const ferry_buffer *buffer, size_t count)
-{
-    return count == FERRY_REST && buffer == &buffer->store->first;
-}
-
 /* A resize may have come since the range was found. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -36,12 +29,12 @@ open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_la
     ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    bool hit = ferryi_scope_open_read(buffer, offset, count, lane, scope, out);
+    bool hit = ferryi_scope_open_read(buffer, store, offset, count, lane, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
 }
 
-/* Under the lock: a write, or a read beside others, without moving, reserving or waiting for anything. */
+/* See ferryi_scope_open_locked(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
@@ -63,6 +56,13 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
         store->claims[slot].copy = copy;
     }
     return hit;
+}
+
+bool
+ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope,
+                         void **out)
+{
+    return open_locked(store, range, to_end, kind, place, lane, scope, out);
 }
 
 /* Under the lock: does a write of every byte lack nothing but memory to write to? */
@@ -187,7 +187,7 @@ open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access acces
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, 0, scope, out);
-        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -215,7 +215,7 @@ ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferr
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, place, scope, out);
-        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, place, NULL, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, place, NULL, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -233,7 +233,7 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
         status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
         if (status != FERRY_OK)
             return status;
-        status = open_at(buffer->store, range, goes_to_end(buffer, count), access, lane->place, lane, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, lane->place, lane, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -244,8 +244,10 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
-        if (stream->context == buffer->store->context && stream->lane->is_plain &&
-            open_read_hit(buffer, offset, count, stream->lane, body, out))
+        ferryi_lane *lane = stream->lane;
+        if (!lane)
+            __builtin_unreachable(); /* every stream has one */
+        if (stream->plain_context == buffer->store->context && open_read_hit(buffer, offset, count, lane, body, out))
             return FERRY_OK;
         element = buffer->element; /* the same one, so that the hit needs no register for it */
         access = FERRY_READ;
@@ -284,6 +286,12 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
             copy->readers = 0;
     }
     return true;
+}
+
+bool
+ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
+{
+    return close_first_read_hit(claim) || close_write_hit(store, claim);
 }
 
 /* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
@@ -394,7 +402,7 @@ close_locked(struct ferryi_scope *scope)
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
     bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
-               (close_first_read_hit(claim) || close_write_hit(store, claim));
+               ferryi_scope_close_locked(store, claim);
     if (hit) {
         ferryi_access_remove_claim(store, scope->slot);
         scope->store = NULL;

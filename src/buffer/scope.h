@@ -30,6 +30,22 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
+/* Whoever asks for the rest of a buffer goes by its count while the scope is open, so that the scope must reach as far. */
+FERRYI_INLINE bool
+ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
+{
+    return count == FERRY_REST && buffer == &buffer->store->first;
+}
+
+/*
+ * Under the plain lock, and without moving, reserving or waiting for anything: open a write, or a read beside others, of a range that is not empty; and
+ * close a scope that has its claim alone. False, and nothing done, when that takes more. The lane of an open is NULL, the host, or numbered.
+ */
+FERRYI_REQUIRES(ferryi_store_spin)
+bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane,
+                              struct ferryi_scope *scope, void **out);
+FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim);
+
 /* Open at a place for a holder without a stream: on return nothing that is queued uses the bytes in a way that conflicts. */
 ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access, int place, size_t offset,
                                      size_t count, struct ferryi_scope *scope, void **out);

@@ -15,7 +15,7 @@
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_lane *lane)
 {
-    return &store->copies[(store->shared & lane->place_bit) ? 0 : (unsigned)lane->place];
+    return &store->copies[__builtin_expect((store->shared & lane->place_bit) != 0, 0) ? 0 : (unsigned)lane->place];
 }
 
 /* Under the lock: has the place's copy been written, as far as the lane (NULL: the host) can know without asking the driver? */
@@ -30,21 +30,26 @@ ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy 
 /* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_add_read(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
+ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
                       struct ferryi_scope *scope, void **out)
 {
-    ferryi_store *store = buffer->store;
-    size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed), left = all - offset;
-    size_t elements = count == FERRY_REST ? left : count;
+    size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed);
+    size_t last = all;
     uint32_t slot = store->claim_high;
-    if (offset >= all || elements - 1 >= left || slot >= store->claim_capacity)
+    if (count != FERRY_REST) {
+        last = offset + count;
+        if (last > all)
+            return false;
+    }
+    /* A sum that overflowed is less than the offset. */
+    if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];
     size_t begin = buffer->offset + offset * buffer->element_bytes;
     uint64_t id = ++store->next_id;
     store->claim_counts += FERRYI_CLAIM_ONE;
     claim->begin = begin;
-    claim->end = begin + elements * buffer->element_bytes;
+    claim->end = buffer->offset + last * buffer->element_bytes;
     claim->id = id;
     claim->lane = lane;
     claim->kind = ferryi_claim_kind(FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
@@ -66,14 +71,13 @@ ferryi_scope_add_read(const ferry_buffer *buffer, size_t offset, size_t count, s
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_open_read(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
 {
-    ferryi_store *store = buffer->store;
     if (!(store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) || store->write_claims > 0)
         return false;
     /* A place that holds bytes has memory for them. */
     struct ferryi_place_copy *copy = lane ? ferryi_scope_copy(store, lane) : &store->copies[0];
-    return ferryi_scope_can_read(store, copy, lane) && ferryi_scope_add_read(buffer, offset, count, copy, lane, scope, out);
+    return ferryi_scope_can_read(store, copy, lane) && ferryi_scope_add_read(buffer, store, offset, count, copy, lane, scope, out);
 }
 
 /* All but the range. */
@@ -87,8 +91,7 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
 FERRYI_INLINE bool
 ferryi_scope_stamps_freely(const struct ferryi_claim *claim)
 {
-    const ferryi_lane *lane = claim->lane;
-    return !claim->copy->eager && lane->generation == claim->generation && !atomic_load_explicit(&lane->retired, memory_order_relaxed);
+    return !claim->copy->eager && atomic_load_explicit(&claim->lane->live_generation, memory_order_relaxed) == claim->generation;
 }
 
 /* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
@@ -96,16 +99,19 @@ FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
     ferryi_lane *lane = claim->lane;
-    if (claim->access != FERRY_READ || claim->shares != 1)
+    if (claim->shares != 1)
+        return false;
+    if (claim->access != FERRY_READ)
         return false;
     if (!lane)
         return true;
+    struct ferryi_place_copy *copy = claim->copy;
     if (!ferryi_scope_stamps_freely(claim) || !ferryi_lane_is_stamped(lane))
         return false;
-    if (!(claim->copy->readers & lane->bit)) {
+    if (!(copy->readers & lane->bit)) {
         if (!lane->bit)
             return false;
-        claim->copy->readers |= lane->bit;
+        copy->readers |= lane->bit;
     }
     return true;
 }

@@ -66,7 +66,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool write
 static ferryi_stamp
 stamp_use(ferryi_lane *lane)
 {
-    return atomic_load(&lane->retired) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
+    return ferryi_lane_is_retired(lane) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
 }
 
 void

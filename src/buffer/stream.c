@@ -62,6 +62,7 @@ stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
         return status;
     }
     stream->context = context;
+    stream->plain_context = stream->lane->is_plain ? context : NULL;
     stream->references = 1;
     ferryi_context_retain(context);
     ferryi_mutex_init(&stream->mutex);
@@ -185,7 +186,7 @@ stream_free(ferry_stream *stream)
         return;
     }
     stream->former = stream->context;
-    stream->context = NULL;
+    stream->context = stream->plain_context = NULL;
     stream->lane = &dead_lane;
     ferryi_bury(stream, stream_release);
 }
@@ -242,6 +243,7 @@ ferryi_streams_close(ferry_context *context)
         if (!ferryi_lane_is_numbered(stream->lane))
             ferryi_lane_let_go(stream->lane);
         stream->lane = &dead_lane;
+        stream->plain_context = NULL;
         /* Default streams go with the context; others wait for whoever made them. */
         if (stream->borrowed)
             stream_free(stream);

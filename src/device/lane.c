@@ -94,7 +94,7 @@ is_free(ferryi_order *order, ferryi_lane *lane)
 {
     if (!lane)
         return true;
-    if (!atomic_load(&lane->retired))
+    if (!ferryi_lane_is_retired(lane))
         return false;
     uint64_t tick = atomic_load(&lane->tick);
     if (atomic_load(&order->done[lane->number]) >= tick)
@@ -184,7 +184,7 @@ lane_set_up(ferryi_lane *lane, void *native, bool internal, bool owned)
     atomic_fetch_add(&lane->generation, 1);
     /* Who waited for the closing event is ordered behind all stamps of the former life, and none of this one. */
     raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
-    atomic_store(&lane->retired, false);
+    atomic_store(&lane->live_generation, lane->generation);
 }
 
 ferry_status
@@ -356,7 +356,7 @@ ferryi_lane_retire(ferryi_lane *lane)
         ferryi_stamp stamp;
         if (atomic_load(&lane->holders) > 1 && note_joined(lane, &stamp) != FERRY_OK)
             settle(lane, "close a stream");
-        atomic_store(&lane->retired, true);
+        atomic_store(&lane->live_generation, 0);
         ferryi_lane_let_go(lane);
         return;
     }
@@ -365,7 +365,7 @@ ferryi_lane_retire(ferryi_lane *lane)
     if (record_event(lane, &closing) != FERRY_OK)
         settle(lane, "close a stream");
     destroy_native(lane);
-    atomic_store(&lane->retired, true);
+    atomic_store(&lane->live_generation, 0);
     ferryi_mutex_unlock(&lane->mutex);
 }
 
@@ -397,7 +397,7 @@ event_after(ferryi_lane *lane, uint64_t tick, struct ferryi_lane_event *out)
         if (slot->number > tick && (!found || slot->number < found->number))
             found = slot;
     }
-    if (!found && atomic_load(&lane->retired)) {
+    if (!found && ferryi_lane_is_retired(lane)) {
         found = newest_event(lane);
     } else if (!found) {
         status = ferryi_lane_check_capture(lane);
@@ -486,10 +486,10 @@ ferryi_lane_note(ferryi_lane *lane, uint64_t opened_by, ferryi_stamp *out)
 {
     *out = 0;
     if (ferryi_lane_is_numbered(lane)) {
-        *out = atomic_load(&lane->retired) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
+        *out = ferryi_lane_is_retired(lane) ? ferryi_lane_stamp_since(lane, lane->generation) : ferryi_lane_stamp(lane);
         return FERRY_OK;
     }
-    if (atomic_load(&lane->retired)) {
+    if (ferryi_lane_is_retired(lane)) {
         ferryi_lane *join;
         if (ferryi_lane_of_joins(lane->order, lane->device, lane->place, &join) == FERRY_OK)
             *out = ferryi_lane_stamp(join);
@@ -515,7 +515,7 @@ ferryi_lane_stamp_since(ferryi_lane *lane, uint32_t generation)
     if (lane->generation != generation)
         return 0;
     uint64_t tick = atomic_load(&lane->tick);
-    if (!atomic_load(&lane->retired))
+    if (!ferryi_lane_is_retired(lane))
         return ferryi_lane_stamp(lane);
     raise_to(&lane->used, tick);
     return ferryi_stamp_make(lane->number, tick - 1);
@@ -528,7 +528,7 @@ ferryi_lane_flush(ferryi_lane *lane)
         return FERRY_OK;
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&lane->mutex);
-    if (!atomic_load(&lane->retired) && atomic_load(&lane->used) > atomic_load(&lane->tick)) {
+    if (!ferryi_lane_is_retired(lane) && atomic_load(&lane->used) > atomic_load(&lane->tick)) {
         struct ferryi_lane_event *event;
         status = ferryi_lane_check_capture(lane);
         if (status == FERRY_OK)

@@ -76,24 +76,24 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 struct ferryi_lane {
     _Atomic uint64_t tick;               /* events recorded, or being recorded */
     _Atomic uint64_t used;               /* 1 + tick at the last noted use; 0: never used */
-    _Atomic uint64_t seen[FERRYI_LANES]; /* how far into each lane this one is ordered */
-    unsigned number;                     /* 0: joins */
     uint64_t bit;                        /* of the number in sets of lanes; 0: it has none */
+    unsigned number;                     /* 0: joins */
+    int place;
     uint32_t place_bit;                  /* of the place in sets of places */
+    _Atomic uint32_t generation;         /* rises each time the number is handed out */
+    _Atomic uint32_t live_generation;    /* the same, until the lane is retired; then 0 */
+    _Atomic uint64_t seen[FERRYI_LANES]; /* how far into each lane this one is ordered */
     ferryi_order *order;
     ferryi_device *device;
-    int place;
     void *native;                        /* NULL once retired (numbered lanes) */
-    _Atomic uint32_t generation;         /* rises each time the number is handed out */
     bool per_thread;                     /* CUDA's handle that means another stream in each thread */
     bool is_plain;                       /* numbered, and not by_thread */
     bool by_thread;                      /* uses by different threads are not in order: per_thread, and devices that run on the caller */
     atomic_bool internal;                /* the engine's own, and joins */
     bool is_unknown;                     /* of the streams that Ferry does not know: no native stream, no events */
     bool owned;                          /* retire destroys the native stream */
-    atomic_bool retired;
     _Atomic int holders;                 /* unnumbered lanes only: freed with the last */
-    struct ferryi_lane_mutex mutex;      /* held also while `retired` is set */
+    struct ferryi_lane_mutex mutex;      /* held also while it is retired */
     FERRYI_GUARDED_BY(ferryi_lane_mutex) struct {
         struct ferryi_lane_event ring[FERRYI_LANE_EVENTS];
         unsigned next;
@@ -147,6 +147,12 @@ static inline bool
 ferryi_lane_is_numbered(const ferryi_lane *lane)
 {
     return lane->number != 0;
+}
+
+static inline bool
+ferryi_lane_is_retired(const ferryi_lane *lane)
+{
+    return atomic_load(&lane->live_generation) == 0;
 }
 
 /* The inline part of ferryi_lane_note, for numbered lanes that are not retired. */

@@ -17,6 +17,7 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* of a context, around its list */
 struct ferry_stream {
     ferryi_lane *lane;
     ferry_context *context;
+    ferry_context *plain_context; /* the same where the lane is plain, else NULL: all that the hit path asks */
     bool borrowed;       /* a default stream: lives with the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;

@@ -245,7 +245,7 @@ is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
         if (ferryi_stamp_is_done(order, stamp))
             continue;
         ferryi_lane *lane = order->lanes[number];
-        if (!lane->retired && ferryi_lane_check_capture(lane) != FERRY_OK)
+        if (!ferryi_lane_is_retired(lane) && ferryi_lane_check_capture(lane) != FERRY_OK)
             return false;
         if (!ferryi_stamp_query(order, stamp))
             return false;

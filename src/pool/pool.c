@@ -273,7 +273,7 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     if (ferryi_stream_context(stream) != block->pool->config.context)
         return false;
     ferryi_lane *lane = ferryi_stream_lane(stream);
-    return ferryi_lane_is_numbered(lane) && !atomic_load_explicit(&lane->retired, memory_order_acquire);
+    return ferryi_lane_is_numbered(lane) && !ferryi_lane_is_retired(lane);
 }
 
 /* Apart, as for takes. */
