@@ -181,7 +181,9 @@ lane_set_up(ferryi_lane *lane, void *native, bool internal, bool owned)
     lane->native = native;
     atomic_store(&lane->internal, internal);
     lane->owned = owned;
-    atomic_fetch_add(&lane->generation, 1);
+    /* Never 0, which is what a retired lane has. */
+    if (atomic_fetch_add(&lane->generation, 1) == UINT32_MAX)
+        atomic_store(&lane->generation, 1);
     /* Who waited for the closing event is ordered behind all stamps of the former life, and none of this one. */
     raise_to(&lane->order->done[lane->number], atomic_fetch_add(&lane->tick, 1) + 1);
     atomic_store(&lane->live_generation, lane->generation);
