@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Arrays: making, viewing, converting, copying."""
+
+import array
+import copy
+import json
+import pickle
+
+import pytest
+
+import ferry
+
+NUMBERS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
+
+
+def test_empty_reads_as_zero_and_has_no_memory(context):
+    a = ferry.empty((2, 3), "f4", context=context, name="nothing")
+    assert (a.shape, a.size, a.nbytes, a.ndim, a.strides, len(a)) == ((2, 3), 6, 24, 2, (12, 4), 2)
+    assert a.state == "UNINITIALIZED" and a.copies == ()
+    assert a.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert "nothing" in repr(a) and "float[2, 3]" in repr(a)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_each_number_goes_round(context, numpy, dtype):
+    values = numpy.arange(12).reshape(3, 4).astype(dtype)
+    a = ferry.array(values, context=context)
+    assert a.dtype == dtype and a.dtype.dtype == values.dtype
+    assert (numpy.asarray(a) == values).all()
+    with a.read() as h:
+        assert h.dtype == values.dtype and (h == values).all() and not h.flags.writeable
+    with a.update(device=1):
+        pass
+    assert (numpy.asarray(a) == values).all()
+    assert ferry.array(a.tobytes()).nbytes == values.nbytes
+
+
+def test_without_numpy_types(context):
+    a = ferry.array(array.array("d", [1, 2, 3]), context=context)
+    assert a.dtype == "float64" and a.dtype == float and a.tolist() == [1, 2, 3]
+    a.copy_from(array.array("d", [4, 5, 6]))
+    out = array.array("d", [0, 0, 0])
+    a.copy_to(out)
+    assert list(out) == [4, 5, 6]
+    assert ferry.array(b"abc", context=context).tobytes() == b"abc"
+
+
+def test_bfloat16(context, numpy):
+    a = ferry.empty(4, "bfloat16", context=context)
+    a.fill(1.5)
+    assert a.view("u2").tolist() == [0x3FC0] * 4
+    assert a.astype("f4").tolist() == [1.5] * 4
+    with pytest.raises(BufferError):
+        memoryview(a.read())
+
+
+def test_structs(context, numpy):
+    dtype = numpy.dtype([("x", "f4"), ("n", "i2"), ("v", "f8", 3)], align=True)
+    values = numpy.zeros(5, dtype)
+    values["x"], values["v"][:, 1] = numpy.arange(5), 7
+    a = ferry.array(values, context=context)
+    assert a.dtype.itemsize == dtype.itemsize == 32
+    assert [field[0] for field in a.dtype.fields] == ["x", "n", "v"]
+    with a.update() as h:
+        h["n"] = 3
+    back = numpy.asarray(a)
+    assert (back["x"] == values["x"]).all() and (back["n"] == 3).all() and (back["v"] == values["v"]).all()
+    assert pickle.loads(pickle.dumps(a)).dtype == a.dtype
+
+
+def test_structs_with_padding_at_the_end(numpy):
+    dtype = numpy.dtype([("a", "f8"), ("b", "i1")], align=True)
+    assert ferry.element(dtype).itemsize == 16 and ferry.element(dtype).dtype.itemsize == 16
+
+
+def test_type_files(tmp_path, numpy):
+    file = tmp_path / "vec3.json"
+    file.write_text(json.dumps({"ferry": 1, "prefix": "mylib", "name": "vec3", "c_type": "struct mylib_vec3", "header": "v.h",
+                                "kind": "struct", "bytes": 12, "align": 4,
+                                "fields": [{"name": "x", "type": "float", "offset": 0},
+                                           {"name": "v", "type": "float", "offset": 4, "count": 2}]}))
+    vec3 = ferry.element(file)
+    assert vec3 == ferry.element(numpy.dtype([("x", "f4"), ("v", "f4", 2)], align=True)) and vec3.itemsize == 12
+    file.write_text('{"kind": "struct"}')
+    with pytest.raises(ferry.WrongTypeError):
+        ferry.element(file)
+
+
+def test_views_share_memory_and_state(context):
+    a = ferry.array(bytes(range(24)), context=context).reshape(4, 6)
+    assert a[1].tolist() == list(range(6, 12)) and a[-1, 2].item() == 20
+    assert a[1:3].shape == (2, 6) and a[..., :].shape == (4, 6) and a[2:2].tolist() == []
+    assert a[0, 1:4].tolist() == [1, 2, 3]
+    a[1:3].fill(9)
+    assert a.tolist()[1] == [9] * 6 and a.tolist()[3] == list(range(18, 24))
+    with a[0].update(device=1):
+        pass
+    assert a[0].state in ("DEVICE_DIRTY", "DEVICE_ONLY", "SYNCHRONIZED", "HOST_DIRTY") and a.tolist()[0] == list(range(6))
+    assert a.reshape(-1).shape == (24,) and a.reshape(2, -1).shape == (2, 12)
+    assert a.view("u4").shape == (4, 6) if a.itemsize == 4 else True
+    assert a.reshape(24).view("u4").shape == (6,)
+
+
+def test_what_is_no_view(context):
+    a = ferry.array(bytes(24), context=context).reshape(4, 6)
+    for key in ((slice(None), 1), (slice(None, None, 2),), (slice(None, None, -1),), (slice(None), slice(0, 2))):
+        with pytest.raises(NotImplementedError):
+            a[key]
+    for key in (4, -5, (0, 6)):
+        with pytest.raises(IndexError):
+            a[key]
+    with pytest.raises(ferry.RangeError):
+        a[0, 0, 0]
+    with pytest.raises(TypeError):
+        a["x"]
+    for shape in (5, (-1, 5), (-1, -1), (-2, -12)):
+        with pytest.raises(ValueError):
+            a.reshape(shape)
+    with pytest.raises(ferry.WrongTypeError):
+        a.view("f4" if a.shape[-1] % 4 else "f8")
+
+
+def test_conversions(context):
+    a = ferry.array(array.array("f", [1.5, -3.5, 300.0]), context=context)
+    assert a.astype("i4").tolist() == [2, -4, 300]
+    assert a.astype("i1").tolist() == [2, -4, 127]
+    assert a.astype("i4", policy="truncate").tolist() == [1, -3, 300]
+    with pytest.raises(IndexError):
+        a.astype("i1", policy="check")
+    with pytest.raises(ValueError):
+        a.astype("i1", policy="hope")
+    b = ferry.empty(3, "f8", context=context)
+    with pytest.raises(TypeError):
+        b.copy_from(a)
+    b.copy_from(a, convert="saturate")
+    assert b.tolist() == [1.5, -3.5, 300.0]
+
+
+def test_copies(context):
+    a = ferry.array(array.array("i", range(1000)), context=context)
+    b, seen = ferry.empty(1000, "i4", context=context), []
+    b.copy_from(a, progress=lambda done, total: seen.append((done, total)))
+    assert b.tolist() == list(range(1000)) and (not seen or seen[-1][0] <= seen[-1][1])
+    memory = bytearray(4000)
+    event = a.copy_to(memoryview(memory).cast("i"), wait=False)
+    event.synchronize()
+    assert event.done and memory == a.tobytes() and event.progress == (4000, 4000)
+    del event
+    memory.clear()  # the event gave the memory back
+    with pytest.raises(ValueError):
+        a.copy_from(bytes(8))
+    assert copy.copy(a).tolist() == copy.deepcopy(a).tolist() == pickle.loads(pickle.dumps(a)).tolist() == a.tolist()
+
+
+def test_orders_of_dimensions(context, numpy):
+    values = numpy.asfortranarray(numpy.arange(24.0).reshape(2, 3, 4))
+    a = ferry.wrap(values, context=context)
+    assert a.strides == values.strides
+    assert (numpy.asarray(a) == values).all()
+    with a.update(device=1):
+        pass
+    with a.update() as h:
+        h[1, 2, 3] = -1
+    assert values[1, 2, 3] == -1
+    assert (numpy.asarray(a.astype("f4")) == values).all() and (numpy.asarray(a[:, :, 1]) == values[:, :, 1]).all()
+    assert (numpy.asarray(ferry.array(values, context=context)) == values).all()
+    assert (numpy.asarray(pickle.loads(pickle.dumps(a))) == values).all()
+    with pytest.raises(NotImplementedError):
+        a.reshape(24)
+
+
+def test_wrap_shares_memory(context, numpy):
+    values = numpy.arange(5.0)
+    a = ferry.wrap(values, context=context)
+    with a.update() as h:
+        h *= 2
+    assert values.tolist() == [0, 2, 4, 6, 8]
+    with a.overwrite(stream=context.stream()) as d:
+        assert d.ptr
+    a.fill(3)
+    a.close()
+    assert values.tolist() == [3] * 5
+    fixed = ferry.wrap(b"1234", context=context)
+    assert fixed.read_only
+    with pytest.raises(ValueError):
+        with fixed.update():
+            pass
+    memory = bytearray(8)
+    b = ferry.wrap(memory, context=context)
+    with pytest.raises(BufferError):
+        memory.append(1)
+    del b
+    ferry.empty(1, context=context)  # a call that gives ended owners back
+    memory.append(1)
+
+
+def test_zero_dimensions_and_no_elements(context, numpy):
+    a = ferry.array(numpy.array(2.5), context=context)
+    assert a.shape == () and a.item() == 2.5 and a.tolist() == 2.5
+    with a.update() as h:
+        h[()] = 4
+    assert a.item() == 4
+    with pytest.raises(TypeError):
+        len(a)
+    b = ferry.empty((3, 0), "f4", context=context)
+    with b.read() as h:
+        assert h.shape == (3, 0)
+    assert numpy.asarray(b).shape == (3, 0) and b.tobytes() == b"" and b.astype("i4").shape == (3, 0)
+
+
+def test_places(emulated):
+    a = ferry.array(bytes(100), context=emulated)
+    a.sync_to(1)
+    assert a.places == (0, 1)
+    a.prefetch(2)
+    with a.update(device=2):
+        pass
+    assert a.places == (2,) and a.copies == (0, 1, 2)
+    a.evict(2)
+    assert 2 not in a.copies and a.tobytes() == bytes(100)
+    assert a.stats()["to_device"].bytes >= 100
+    assert [place.kind for place in emulated.places] == ["host", "emulated", "emulated"]
+    assert emulated.memory(1).total > 0 and "emulated" in emulated.describe()
+
+
+def test_stats_and_trace(emulated):
+    a = ferry.array(bytes(1000), context=emulated, name="counted")
+    before = emulated.stats()
+    with ferry.trace(emulated) as transfers:
+        a.sync_to(1)
+    a.sync_to(2)
+    moved = ferry.stats(emulated) - before
+    assert moved.upload.bytes + moved.peer.bytes == 2000 or moved.upload.bytes == 2000
+    assert [(t.buffer, t.bytes, t.direction, t.target_place) for t in transfers] == [("counted", 1000, "upload", 1)]
+    emulated.reset_stats()
+    assert emulated.stats().upload == (0, 0)
+    with pytest.raises(RuntimeError):
+        ferry.default_context().trace().__enter__()

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""DLPack, Arrow, the buffer protocol: what goes out, what comes in, and who keeps what alive."""
+
+import ctypes
+import gc
+import threading
+
+import pytest
+
+import ferry
+
+
+def test_export_is_exclusive_until_it_ends(context, numpy):
+    a = ferry.array(numpy.arange(6.0).reshape(2, 3), context=context)
+    x = numpy.from_dlpack(a)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(ferry.BusyError, match="test_exchange.py"):
+        a.tolist()
+    x = None
+    assert a.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_export_outlives_everything(numpy):
+    own = ferry.Context("emulated:1")
+    a = ferry.array(numpy.arange(1000.0), context=own)
+    x = numpy.from_dlpack(a)
+    del a, own
+    gc.collect()
+    assert x.sum() == 499500
+    ended = threading.Thread(target=lambda held: held.clear(), args=([x],))
+    del x
+    ended.start()
+    ended.join()
+
+
+def test_read_exports_are_shared_and_read_only(context, numpy):
+    a = ferry.array(numpy.arange(3.0), context=context)
+    if numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0":
+        pytest.skip("this NumPy asks for tensors without flags")
+    x = numpy.from_dlpack(a.read())
+    assert not x.flags.writeable and a.tolist() == [0, 1, 2]
+    with pytest.raises(ferry.BusyError):
+        a.fill(0)
+    with pytest.raises(BufferError):
+        a.read().__dlpack__()
+    del x
+    a.fill(1)
+
+
+def test_capsules_that_are_not_taken(context):
+    a = ferry.array(bytes(8), context=context)
+    for version in (None, (0, 8), (1, 0), (1, 2)):
+        capsule = a.__dlpack__(max_version=version)
+        assert ("versioned" in repr(capsule)) == (version is not None and version[0] >= 1)
+        with pytest.raises(ferry.BusyError):
+            a.fill(1)
+        del capsule
+        a.fill(1)
+
+
+def test_what_consumers_ask_for(context, numpy):
+    a = ferry.array(numpy.arange(3.0), context=context)
+    assert a.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError):
+        a.__dlpack__(dl_device=(10, 0))
+    copied = numpy.from_dlpack(_Asking(a, copy=True, max_version=(1, 0)))
+    copied[0] = 9
+    assert a.tolist() == [0, 1, 2]
+    with a.update(device=1):
+        pass
+    cuda = context.place(1).kind == "cuda"
+    assert a.__dlpack_device__() == ((2, 0) if cuda else (1, 0))
+    for stream in (None, 1, 2, -1) if cuda else ():
+        with a.update(device=1):
+            pass
+        capsule = a.__dlpack__(stream=stream, max_version=(1, 0))
+        assert "dltensor_versioned" in repr(capsule)
+        del capsule
+    if cuda:
+        with a.update(device=1):
+            pass
+        with pytest.raises(BufferError):
+            a.__dlpack__(stream=0)
+        with pytest.raises(BufferError):
+            a.__dlpack__(dl_device=(1, 0), copy=False)
+        b = ferry.from_dlpack(a, context=context)
+        assert b.places == (1,) or b.places == (0, 1)
+        del b
+    assert numpy.from_dlpack(_Asking(a, dl_device=(1, 0))).tolist() == [0, 1, 2]
+
+
+class _Asking:
+    """A producer that asks another one on its own terms."""
+
+    def __init__(self, array, **terms):
+        self.array, self.terms = array, terms
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **unused):
+        return self.array.__dlpack__(**{"max_version": unused.get("max_version"), **self.terms})
+
+
+def test_import_shares_memory(context, numpy):
+    values = numpy.arange(6.0)
+    b = ferry.from_dlpack(values, context=context)
+    b.fill(3)
+    assert values.tolist() == [3] * 6
+    values.flags.writeable = False
+    fixed = ferry.from_dlpack(values, context=context)
+    assert fixed.read_only
+    with pytest.raises(ValueError):
+        fixed.fill(1)
+    assert ferry.from_dlpack(values, copy=True, context=context).read_only is False
+    assert ferry.from_dlpack(b, read_only=True, context=ferry.Context("host")).read_only
+
+
+def test_import_of_strided_memory(context, numpy):
+    values = numpy.arange(24.0).reshape(4, 6)
+    for part in (values.T, values[:, ::2], values[::-1], numpy.broadcast_to(values[0], (3, 6))):
+        b = ferry.from_dlpack(part, context=context)
+        assert (numpy.asarray(b) == part).all()
+    with pytest.raises(ferry.UnsupportedError):
+        ferry.from_dlpack(values[:, ::2], copy=False, context=context)
+
+
+def test_old_producers(context, numpy):
+    class Old:
+        def __init__(self, values):
+            self.values = values
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, stream=None):
+            return self.values.__dlpack__()
+
+    values = numpy.arange(3.0)
+    b = ferry.from_dlpack(Old(values), context=context)
+    b.fill(1)
+    assert values.tolist() == [1, 1, 1]
+
+
+def test_bad_producers(context, numpy):
+    class Bad:
+        def __init__(self, capsule):
+            self.capsule = capsule
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **unused):
+            return self.capsule
+
+    for wrong in (None, 3, "capsule"):
+        with pytest.raises(ValueError):
+            ferry.from_dlpack(Bad(wrong), context=context)
+    once = numpy.arange(3.0).__dlpack__()
+    ferry.from_dlpack(Bad(once), context=context)
+    with pytest.raises(ValueError):
+        ferry.from_dlpack(Bad(once), context=context)
+    with pytest.raises(AttributeError):
+        ferry.from_dlpack([1, 2], context=context)
+
+
+def test_tensors_of_another_version(context):
+    class Tensor(ctypes.Structure):
+        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("rest", ctypes.c_uint64 * 9)]
+
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    tensor = Tensor(major=2)
+
+    class Future:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **unused):
+            return new(ctypes.addressof(tensor), b"dltensor_versioned", None)
+
+    with pytest.raises(NotImplementedError):
+        ferry.from_dlpack(Future(), context=context)
+
+
+def test_buffer_protocol(context):
+    a = ferry.array(bytes(range(12)), context=context).reshape(3, 4)
+    with memoryview(a.read()) as view:
+        assert view.readonly and view.shape == (3, 4) and view.tolist() == a.tolist()
+    with memoryview(a.update()) as view:
+        view[0, 0] = 200
+    assert a[0, 0].item() == 200
+    with pytest.raises(TypeError):
+        memoryview(a)
+
+
+def test_arrow(context, numpy):
+    pyarrow = pytest.importorskip("pyarrow")
+    a = ferry.array(numpy.arange(5, dtype="i4"), context=context)
+    exported = pyarrow.array(a)
+    part = exported[2:4]
+    del exported
+    assert part.to_pylist() == [2, 3] and a.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ferry.BusyError):
+        a.fill(0)
+    del part
+    a.fill(7)
+    taken = ferry.from_arrow(pyarrow.array([1.5, 2.5, 3.5])[1:], context=context)
+    assert taken.read_only and taken.tolist() == [2.5, 3.5]
+    for wrong in (pyarrow.array([1, None]), pyarrow.array([True]), pyarrow.array(["text"])):
+        with pytest.raises(ferry.UnsupportedError):
+            ferry.from_arrow(wrong, context=context)
+    with pytest.raises(ferry.UnsupportedError):
+        ferry.array(numpy.zeros((2, 2)), context=context).__arrow_c_array__()
+    with pytest.raises(ferry.UnsupportedError):
+        pyarrow.array(ferry.array(numpy.zeros(2, "c8"), context=context))
+
+
+def test_arrow_that_is_not_taken(context):
+    a = ferry.array(bytes(4), context=context)
+    capsules = a.__arrow_c_device_array__()
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    del capsules
+    a.fill(1)
+
+
+def test_numba_on_the_host(context, numpy):
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def double(x):
+        for i in range(x.size):
+            x[i] *= 2
+
+    a = ferry.array(numpy.arange(4.0), context=context)
+    with a.update() as h:
+        double(h)
+    assert a.tolist() == [0, 2, 4, 6]
+
+
+def test_torch(context):
+    torch = pytest.importorskip("torch")
+    a = ferry.array([1.0, 2.0], "f4", context=context)
+    t = torch.from_dlpack(a)
+    t += 1
+    del t
+    assert a.tolist() == [2, 3]
+    b = ferry.from_dlpack(torch.ones(3), context=context)
+    assert b.tolist() == [1, 1, 1]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Files: load, store, and streams of what is larger than memory."""
+
+import array
+
+import pytest
+
+import ferry
+
+
+def test_load_and_store(context, tmp_path):
+    path = tmp_path / "values"
+    a = ferry.array(array.array("i", range(1000)), context=context)
+    a.store(path)
+    assert path.stat().st_size == 4000
+    assert ferry.load(path, "i4", context=context).tolist() == list(range(1000))
+    b = ferry.load(path, "i4", (-1, 10), offset=400, context=context)
+    assert b.shape == (90, 10) and b[0, 0].item() == 100
+    a.store(path, offset=8, keep_rest=True)
+    event = a.store(path, wait=False)
+    event.synchronize()
+    assert ferry.load(path, "i4", 1000, context=context).tolist() == a.tolist()
+
+
+def test_bad_files(context, tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(bytes(7))
+    for wrong in (lambda: ferry.load(path, "f4", context=context), lambda: ferry.load(path, "f4", 2, context=context),
+                  lambda: ferry.load(tmp_path / "missing", "f4", 1, context=context),
+                  lambda: ferry.load(tmp_path, "f4", 1, context=context)):
+        with pytest.raises(OSError):
+            wrong()
+    a = ferry.array(bytes(4), context=context)
+    with pytest.raises(ferry.FileError):
+        a.load_from(path.with_name("missing"))
+    assert a.tobytes() == bytes(4)
+    with pytest.raises(TypeError):
+        a.copy_from(path)
+
+
+class Bar:
+    """What tqdm's bars have."""
+
+    def __init__(self):
+        self.total, self.n = None, 0
+
+    def update(self, step):
+        self.n += step
+
+
+def test_progress(context, tmp_path):
+    path, seen = tmp_path / "values", []
+    a = ferry.array(bytes(1 << 22), context=context)
+    a.store(path, progress=lambda done, total: seen.append((done, total)))
+    assert seen and seen[-1][1] == 1 << 22
+    bar = Bar()
+    a.load_from(path, progress=bar)
+    assert bar.total == 1 << 22 and 0 < bar.n <= 1 << 22
+    with pytest.raises(ferry.CancelledError):
+        a.load_from(path, progress=lambda done, total: False)
+    with pytest.raises(ZeroDivisionError):
+        a.load_from(path, progress=lambda done, total: 1 / 0)
+    with pytest.raises(ValueError):
+        a.load_from(path, progress=print, wait=False)
+    with pytest.raises(TypeError):
+        a.load_from(path, progress=3)
+
+
+def test_stream_file(context, tmp_path, numpy):
+    path, out, kept = tmp_path / "in", tmp_path / "out", []
+    values = numpy.arange(1 << 16, dtype="f4")
+    values.tofile(path)
+
+    def work(chunk, stream, start):
+        kept.append(chunk)
+        assert chunk.dtype == "f4" and chunk[0].item() == start
+        with chunk.update() as h:
+            h += 1
+
+    bar = Bar()
+    stats = ferry.stream_file(path, "f4", work, output=out, context=context, chunk_bytes=1 << 16, progress=bar)
+    assert stats.chunks == 4 and stats.bytes_read == stats.bytes_written == values.nbytes == bar.n
+    assert (numpy.fromfile(out, "f4") == values + 1).all()
+    assert all(chunk.closed for chunk in kept)
+
+
+def test_stream_file_ends_early(context, tmp_path):
+    path = tmp_path / "in"
+    path.write_bytes(bytes(1 << 16))
+    for work, error in ((lambda *_: False, ferry.CancelledError), (lambda *_: 1 / 0, ZeroDivisionError), (3, TypeError)):
+        with pytest.raises(error):
+            ferry.stream_file(path, "f4", work, context=context, chunk_bytes=4096)
+    with pytest.raises(OSError):
+        ferry.stream_file(tmp_path / "missing", "f4", print, context=context)
