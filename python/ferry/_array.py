@@ -15,7 +15,6 @@ from ._element import element, pack
 from ._ferry import Element
 
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
-_MEMORY = {"default": 0}
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
@@ -47,8 +46,11 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def progress_function(progress: Any) -> Callable[[int, int], object] | None:
     """A function of the bytes done and in total, from a function or from a bar such as tqdm's."""
-    if progress is None or callable(progress) and not hasattr(progress, "update"):
-        return progress
+    if progress is None:
+        return None
+    if callable(progress) and not hasattr(progress, "update"):
+        function: Callable[[int, int], object] = progress
+        return function
     if not hasattr(progress, "update"):
         raise _ferry.WrongTypeError("progress must be a function or have update(), as the bars of tqdm do")
     last = 0
@@ -103,12 +105,12 @@ class Array(_ferry.Array):
     @property
     def name(self) -> str:
         """Name in messages; "" when it has none."""
-        return self._info()["name"]
+        return str(self._info()["name"])
 
     @property
     def read_only(self) -> bool:
         """True for wrapped memory that must not change."""
-        return self._info()["read_only"]
+        return bool(self._info()["read_only"])
 
     def stats(self) -> dict[str, Any]:
         """Transfers of the array, and what holds it: leases, copies, bytes."""
@@ -128,12 +130,24 @@ class Array(_ferry.Array):
 
     def _describe_places(self) -> str:
         current, places = self.places, [self.context.place(index) for index in self.copies]
-        return "copies: " + (", ".join(self._describe_place(place, place.index in current) for place in places) or "none")
+        return "copies: " + (", ".join(self._describe_place(place, place.place in current) for place in places) or "none")
 
     @staticmethod
     def _describe_place(place: Place, current: bool) -> str:
-        where = "host" if place.index == 0 else f"{place.kind}:{place.index - 1}"
+        where = "host" if place.place == 0 else f"{place.kind}:{place.place - 1}"
         return where if current else f"{where} (stale)"
+
+    def close(self) -> None:
+        """Give the array back before its last reference goes. Views, exports and ndarrays keep its memory.
+
+        The owner of wrapped memory finds the newest values there on return.
+        """
+        if self.closed:
+            return
+        info = self._info()
+        if info["borrowed"] and not info["read_only"]:
+            self.sync_to(0)
+        self._close()
 
     # -- views -------------------------------------------------------------------------------------------------------
 
@@ -312,7 +326,7 @@ class Array(_ferry.Array):
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers."""
-        flat = memoryview(self.tobytes())
+        flat: Any = memoryview(self.tobytes())
         if self.dtype.format is None or self.dtype.kind not in ("float", "int", "uint", "bool") or \
                 self._strides() != c_strides(self.shape):
             return self.numpy().tolist()
@@ -338,12 +352,14 @@ class Array(_ferry.Array):
         return _exchange.device_of(self)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        return self.read().__arrow_c_array__(requested_schema)
+        access: _exchange.Access = self.read()
+        return access.__arrow_c_array__(requested_schema)
 
     def __arrow_c_device_array__(self, requested_schema: object = None, **options: Any) -> tuple[object, object]:
         place = _ferry.newest_place(self)
         cuda = place and self.context.place(place).dlpack_device[0] == 2
-        return self.read(device=place if cuda else None).__arrow_c_device_array__(requested_schema, **options)
+        access: _exchange.Access = self.read(device=place if cuda else None)
+        return access.__arrow_c_device_array__(requested_schema, **options)
 
     def __reduce__(self) -> Any:
         return _restore, (self.tobytes(), _describe(self.dtype), self.shape, self._strides(), self.name or None)
@@ -372,7 +388,7 @@ def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple
         from ._element import _KINDS
 
         fields = [(field, _KINDS[family], bits, offset, count) for field, family, bits, offset, count in described[3]]
-        kind = _ferry.make_struct(*described[:3], None, fields)
+        kind = _ferry.make_struct(described[0], described[1], described[2], None, fields)
     made = Array._create(default_context(), kind, shape, name, 0, 0)
     if made.size:
         _ferry.copy(made, data, kind, 0, None, True, None, 0, False, False)
@@ -467,7 +483,8 @@ def from_dlpack(source: Any, *, read_only: bool | None = None, copy: bool | None
     `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
     do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none.
     """
-    return _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
+    made: Array = _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
+    return made
 
 
 def from_arrow(source: Any, *, context: Context | None = None) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from . import _ferry
 
@@ -13,7 +13,7 @@ from . import _ferry
 class Place(NamedTuple):
     """One place of a context: 0 is the host, the others are devices."""
 
-    index: int
+    place: int
     kind: str
     name: str
     native: int
@@ -79,7 +79,7 @@ class Transfer(NamedTuple):
     site: str
 
 
-class Trace(list):  # of Transfer
+class Trace(list[Transfer]):
     """The transfers that happened inside a `with`; see trace()."""
 
     def __init__(self, context: Context) -> None:
@@ -132,7 +132,7 @@ class Context(_ferry.Context):
     _listeners: _Listeners
 
     def __new__(cls, devices: str | None = None, *, log: Callable[[int, str], object] | None = None,
-                trace: Callable[[Transfer], object] | None = None, **limits: Any) -> Context:
+                trace: Callable[[Transfer], object] | None = None, **limits: Any) -> Self:
         if trace is not None and not callable(trace):
             raise _ferry.WrongTypeError("Context: trace must be callable")
         listeners = _Listeners(trace)
@@ -162,7 +162,8 @@ class Context(_ferry.Context):
     def stats(self) -> Stats:
         """Transfers since the context was created or reset_stats() was called."""
         found = self._stats()
-        return Stats(**{key: Count(*value) if isinstance(value, tuple) else value for key, value in found.items()})
+        values: dict[str, Any] = {key: Count(*value) if isinstance(value, tuple) else value for key, value in found.items()}
+        return Stats(**values)
 
     def trace(self) -> Trace:
         """Return a list that receives each transfer inside a `with`."""
@@ -181,7 +182,7 @@ class Context(_ferry.Context):
         return Stream._default(self, device)
 
     def __repr__(self) -> str:
-        devices = ", ".join(f"{place.index}: {place.name}" for place in self.places[1:])
+        devices = ", ".join(f"{place.place}: {place.name}" for place in self.places[1:])
         return f"<ferry.Context with {devices}>"
 
 
@@ -194,11 +195,11 @@ class Stream(_ferry.Stream):
 
     __slots__ = ()
 
-    def __new__(cls, context: Context | None = None, device: int = 1, *, native: int | None = None) -> Stream:
+    def __new__(cls, context: Context | None = None, device: int = 1, *, native: int | None = None) -> Self:
         return super().__new__(cls, context if context is not None else default_context(), device, native)
 
     @classmethod
-    def _default(cls, context: Context, device: int) -> Stream:
+    def _default(cls, context: Context, device: int) -> Self:
         return super().__new__(cls, context, device, False)
 
     def __enter__(self) -> Stream:

@@ -48,6 +48,8 @@ def element(what: Any) -> Element:
         return _from_name(what)
     if isinstance(what, os.PathLike):
         return _from_file(os.fspath(what))
+    if what is None:
+        raise _ferry.WrongTypeError("None names no element")
     for python, typestr in ((bool, "|b1"), (int, "<i8"), (float, "<f8"), (complex, "<c16")):
         if what is python:
             return _ferry.parse_element(_TYPESTR, typestr)
@@ -126,28 +128,32 @@ def _from_file(path: str) -> Element:
 
 def pack(what: Element, value: Any) -> Any:
     """A value as something whose buffer has the bytes of one element."""
+    try:
+        return _pack(what, value)
+    except (TypeError, ValueError, OverflowError, AttributeError, struct.error) as error:
+        raise _ferry.WrongTypeError(f"{value!r} is no value of {what.name}") from error
+
+
+def _pack(what: Element, value: Any) -> bytes:
     if what.kind == "float" and what.bits in (16, 32, 64):
         return struct.pack({16: "e", 32: "f", 64: "d"}[what.bits], value)
     if what.kind in ("int", "uint"):
-        try:
-            return int(value.__index__()).to_bytes(what.itemsize, "little", signed=what.kind == "int")
-        except (OverflowError, AttributeError) as error:
-            raise _ferry.WrongTypeError(f"{value!r} is no value of {what.name}") from error
+        return int(value.__index__()).to_bytes(what.itemsize, "little", signed=what.kind == "int")
     if what.kind == "bool":
         return b"\x01" if value else b"\x00"
     if what.kind == "complex" and what.bits in (64, 128):
         number = complex(value)
         return struct.pack("ff" if what.bits == 64 else "dd", number.real, number.imag)
     if what.kind == "bfloat":
-        bits = struct.unpack("I", struct.pack("f", value))[0]
-        quiet = 0x40 if bits & 0x7FFFFFFF > 0x7F800000 else 0
-        rounded = (bits >> 16) | quiet if quiet else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-        return struct.pack("H", rounded & 0xFFFF)
+        bits = int(struct.unpack("I", struct.pack("f", value))[0])
+        if bits & 0x7FFFFFFF > 0x7F800000:
+            return struct.pack("H", bits >> 16 | 0x40)  # NaN stays NaN
+        return struct.pack("H", bits + 0x7FFF + (bits >> 16 & 1) >> 16)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     import numpy
 
-    return numpy.array(value, dtype=what.dtype).tobytes()
+    return bytes(numpy.array(value, dtype=what.dtype).tobytes())
 
 
 def value_of(what: Element, data: bytes) -> Any:

@@ -23,7 +23,8 @@ class Access(_ferry.Access):
     __slots__ = ()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.context.place(self.place).dlpack_device
+        device: tuple[int, int] = self.array.context.place(self.place).dlpack_device
+        return device
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
@@ -70,7 +71,7 @@ def device_of(array: Any) -> tuple[int, int]:
     """Array.__dlpack_device__: CUDA when only it has the newest values, else the CPU."""
     place = _ferry.newest_place(array)
     if place:
-        device = array.context.place(place).dlpack_device
+        device: tuple[int, int] = array.context.place(place).dlpack_device
         if device[0] == _CUDA:
             return device
     return (_CPU, 0)
@@ -89,5 +90,5 @@ def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | N
     if read_only is None:
         # JAX exports arrays that must not change without the flag.
         read_only = type(source).__module__.partition(".")[0] in ("jax", "jaxlib")
-    made = _ferry.import_dlpack(array_type, context, capsule, read_only, copy is not False)
+    made: Any = _ferry.import_dlpack(array_type, context, capsule, read_only, copy is not False)
     return made.copy() if copy else made

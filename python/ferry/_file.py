@@ -33,8 +33,9 @@ def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array,
                 keep_rest: bool = False) -> FileStats:
     """Copy a file of any size to a device chunk by chunk, and call `work(chunk, stream, start)` for each.
 
-    `chunk` is an Array that is closed when `work` returns, `stream` the stream for its work, and `start` the index of
-    its first element. `work` ends the call by raising or by returning False. With `output` the chunks are written there.
+    `chunk` is an Array on the device for kernels and accesses of `stream`, which is closed when `work` returns, and
+    `start` is the index of its first element. `work` ends the call by raising or by returning False. With `output` the
+    chunks are written there.
     """
     if stream is None:
         stream = (context or default_context()).stream(device)

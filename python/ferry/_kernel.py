@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from . import _ferry
 from ._context import Context, Stream, default_context
@@ -32,6 +32,9 @@ def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
     (4, 1, 1)
     """
     return Grid((max(1, min(-(-items // threads), 2**31 - 1)), 1, 1), (threads, 1, 1), shared_bytes)
+
+
+_grid_of = grid
 
 
 def _parameter(text: str) -> tuple[int, Any]:
@@ -64,9 +67,12 @@ class Kernel(_ferry.Kernel):
     [2.0, 4.0]
     """
 
+    parameters: tuple[tuple[int, Any], ...]
+    context: Context
+
     def __new__(cls, name: str, *, parameters: Sequence[Any], source: str | None = None, image: str | bytes | None = None,
                 host: Callable[..., object] | None = None, options: Sequence[str] = (),
-                context: Context | None = None) -> Kernel:
+                context: Context | None = None) -> Self:
         context = context or default_context()
         listed = [_parameter(item) if isinstance(item, str) else (_ACCESS[item[0]] if item[0] else 0, element(item[1]))
                   for item in parameters]
@@ -89,10 +95,9 @@ class Kernel(_ferry.Kernel):
         """Queue the kernel on a stream; None is the default stream of the first device. A number is that of items."""
         if stream is None:
             stream = self.context.stream(1)
-        if isinstance(grid, int):
-            grid = globals()["grid"](grid)
+        size = _grid_of(grid) if isinstance(grid, int) else grid
         values = tuple(self._value(index, value) for index, value in enumerate(arguments))
-        self._launch(stream, (*grid.blocks, *grid.threads, grid.shared_bytes), values)
+        self._launch(stream, (*size.blocks, *size.threads, size.shared_bytes), values)
 
     def _value(self, index: int, value: Any) -> Any:
         if index >= len(self.parameters):
@@ -100,10 +105,7 @@ class Kernel(_ferry.Kernel):
         access, kind = self.parameters[index]
         if access or kind is None or kind.kind == "float" and kind.bits >= 32 and type(value) is float:
             return value
-        try:
-            return pack(kind, value)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise _ferry.WrongTypeError(f"argument {index} of {self.name}: {value!r} is no {kind.name}") from error
+        return pack(kind, value)
 
     def __repr__(self) -> str:
         return f"<ferry.Kernel {self.name} with {len(self.parameters)} parameters>"

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy
@@ -11,25 +12,24 @@ if TYPE_CHECKING:
     from ._ferry import Element
 
 
-def dtype_of(element: Element) -> numpy.dtype:
+def dtype_of(element: Element) -> numpy.dtype[Any]:
     """NumPy's dtype of an element."""
     import numpy
 
     if element.kind == "bfloat":
         try:
-            import ml_dtypes
+            found: numpy.dtype[Any] = numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
         except ImportError as error:
             from ._ferry import UnsupportedError
 
             raise UnsupportedError("NumPy has no bfloat16: install ml_dtypes, or use view('u2')") from error
-        return numpy.dtype(ml_dtypes.bfloat16)
+        return found
     if element.kind != "struct":
         return numpy.dtype(element.typestr)
     if not element.fields:
         return numpy.dtype(f"V{element.itemsize}")
     formats = [(dtype_of(field), (count,)) if count > 1 else dtype_of(field) for _, field, _, count in element.fields]
     aligned = element.alignment > 1
-    made = numpy.dtype({"names": [name for name, *_ in element.fields], "formats": formats,
-                        "offsets": [offset for _, _, offset, _ in element.fields], "itemsize": element.itemsize},
-                       align=aligned)
-    return made
+    layout: Any = {"names": [name for name, *_ in element.fields], "formats": formats,
+                   "offsets": [offset for _, _, offset, _ in element.fields], "itemsize": element.itemsize}
+    return numpy.dtype(layout, align=aligned)

@@ -179,6 +179,12 @@ end_access(struct access_object *self, bool abandon)
     }
     if (status != FERRY_OK)
         return ferrypy_fail(status);
+    /* Exports own the lease themselves. Who took the interface for CUDA only has this object. */
+    if (self->place != FERRY_PLACE_HOST && !self->lent && self->lease) {
+        ferry_lease *lease = self->lease;
+        self->lease = NULL;
+        ferrypy_release_later(release_lease, lease);
+    }
     Py_RETURN_NONE;
 }
 

@@ -126,6 +126,7 @@ ferrypy_access_cuda_interface(PyObject *object, void *unused)
     }
     if (ferrypy_access_open(self) < 0)
         return NULL;
+    self->lent = true;
     stream = self->stream ? self->stream->stream : ferry_context_stream(array->context->context, self->place);
     native = ferry_stream_native(stream);
     return Py_BuildValue("{s:O,s:s,s:(NN),s:N,s:i,s:N}", "shape", array->shape, "typestr", typestr, "data",

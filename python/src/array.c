@@ -221,7 +221,7 @@ get_closed(PyObject *object, void *unused)
 
 static PyMethodDef methods[] = {
     {"_info", array_info, METH_NOARGS, NULL},
-    {"close", array_close, METH_NOARGS, "Gives the array back before its last reference goes. Views and exports keep the memory."},
+    {"_close", array_close, METH_NOARGS, NULL},
     {"describe", array_describe, METH_NOARGS, "Returns one line about the array, its state and its copies."},
     {NULL, NULL, 0, NULL},
 };

@@ -149,6 +149,7 @@ struct access_object {
     ferry_access access;
     int place;
     bool raw, entered, ended;
+    bool lent;      /* the CUDA array interface has the address */
     bool unordered; /* on a device: its user has no stream that Ferry may know */
 };
 extern PyTypeObject *ferrypy_access_type;

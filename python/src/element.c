@@ -308,7 +308,7 @@ element_compare(PyObject *a, PyObject *b, int operation)
             return NULL;
         b = other;
     }
-    equal = b != Py_None && ((struct element_object *)a)->element == ((struct element_object *)b)->element;
+    equal = b != Py_None && ferry_element_equal(((struct element_object *)a)->element, ((struct element_object *)b)->element);
     Py_XDECREF(other);
     return PyBool_FromLong(operation == Py_EQ ? equal : !equal);
 }
@@ -316,7 +316,8 @@ element_compare(PyObject *a, PyObject *b, int operation)
 static Py_hash_t
 element_hash(PyObject *self)
 {
-    return (Py_hash_t)((uintptr_t)((struct element_object *)self)->element >> 4);
+    Py_hash_t hash = (Py_hash_t)((struct element_object *)self)->element->identity;
+    return hash == -1 ? -2 : hash;
 }
 
 static PyType_Slot slots[] = {

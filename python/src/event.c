@@ -143,7 +143,7 @@ static PyMethodDef methods[] = {
     {"synchronize", event_synchronize, METH_NOARGS, "Blocks until the event has completed, and raises the failure of its copy."},
     {"cancel", event_cancel, METH_NOARGS, "Requests that the copy stops at its next chunk."},
     {"seconds_until", event_elapsed, METH_O,
-     "seconds_until(end)\n--\n\nReturns the seconds on the device between this timed event and another one. Blocks until both."},
+     "seconds_until($self, end, /)\n--\n\nReturns the seconds on the device between this timed event and another one. Blocks until both."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {

@@ -35,7 +35,7 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
     Py_XDECREF(result);
     /* The chunk's memory gets other elements after this call. */
     if (array)
-        Py_XDECREF(PyObject_CallMethod(array, "close", NULL));
+        Py_XDECREF(PyObject_CallMethod(array, "_close", NULL));
     PyErr_Clear();
     Py_XDECREF((PyObject *)array);
     ferrypy_callback_leave(state);

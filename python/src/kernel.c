@@ -17,42 +17,69 @@ struct kernel_object {
     struct ferrypy_host_function *host; /* NULL: CUDA code alone */
     ferry_parameter *parameters;
     size_t parameter_count;
-    PyObject *streams; /* set of the streams that may hold launches */
+    PyObject *streams;       /* set of the streams that may hold launches */
+    uint32_t default_places; /* bit p: so may the default stream of place p */
     PyObject *name;
 };
+
+/* Waits for the work of one stream. An event reports no failure of the stream: that stays for Stream.synchronize(). */
+static bool
+wait_for_stream(ferry_stream *stream)
+{
+    ferry_event *event;
+    ferry_status status;
+
+    FERRYPY_BLOCKING(status, ferry_stream_record(stream, 0, &event));
+    if (status == FERRY_OK) {
+        FERRYPY_BLOCKING(status, ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+    }
+    return status == FERRY_OK;
+}
 
 /* Waits for the launches that use the host function. True when none is left. */
 static bool
 wait_for_launches(struct kernel_object *self)
 {
+    uint32_t places = self->default_places;
     PyObject *list;
-    bool idle = true;
+    bool idle;
 
-    if (!self->host || !self->streams || PySet_Size(self->streams) == 0)
+    if (!self->host || !self->streams || (places == 0 && PySet_Size(self->streams) == 0))
         return true;
     if (ferrypy_in_callback())
         return false;
     list = PySequence_List(self->streams);
-    for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++) {
-        ferry_stream *stream = ((struct stream_object *)PyList_GetItem(list, i))->stream;
-        ferry_event *event;
-        ferry_status status;
-        /* An event reports no failure of the stream: that stays for Stream.synchronize(). */
-        FERRYPY_BLOCKING(status, ferry_stream_record(stream, 0, &event));
-        if (status == FERRY_OK) {
-            FERRYPY_BLOCKING(status, ferry_event_synchronize(event));
-            ferry_event_destroy(&event);
-        }
-        idle = idle && status == FERRY_OK;
+    idle = list != NULL;
+    PyErr_Clear();
+    for (Py_ssize_t i = 0; idle && i < PyList_Size(list); i++)
+        idle = wait_for_stream(((struct stream_object *)PyList_GetItem(list, i))->stream);
+    for (int place = 1; idle && place < 32; place++) {
+        if (places >> place & 1)
+            idle = wait_for_stream(ferry_context_stream(self->context->context, place));
     }
-    if (!list || !idle) {
-        PyErr_Clear();
-        Py_XDECREF(list);
-        return false;
+    if (idle) {
+        self->default_places = 0;
+        PySet_Clear(self->streams);
     }
-    Py_DECREF(list);
-    PySet_Clear(self->streams);
-    return true;
+    Py_XDECREF(list);
+    return idle;
+}
+
+/* Notes a stream before a launch on it, so that no launch runs that the kernel would not wait for. */
+static bool
+note_stream(struct kernel_object *self, struct stream_object *stream)
+{
+    if (!self->host)
+        return true;
+    if (!stream->owned) {
+        self->default_places |= UINT32_C(1) << ferry_stream_place(stream->stream);
+        return true;
+    }
+    /* A program that makes a stream for each launch must not fill the memory with them. */
+    if (PySet_Size(self->streams) >= 256)
+        (void)wait_for_launches(self);
+    return PySet_Add(self->streams, (PyObject *)stream) == 0;
 }
 
 static void
@@ -234,6 +261,7 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
         return false;
     *out = element->kind == FERRY_KIND_STRUCT ? ferry_struct_value(PyBytes_AsString(*bytes), element->bytes, element->align)
                                              : ferry_element_value(element, PyBytes_AsString(*bytes));
+    out->element = element;
     return true;
 }
 
@@ -290,8 +318,7 @@ kernel_launch(PyObject *object, PyObject *arguments)
         if (!read_argument(self, PyTuple_GetItem(values, (Py_ssize_t)done), done, &list[done], &bytes[done]))
             goto end;
     }
-    /* Before the launch, so that no launch runs that the kernel would not wait for. */
-    if (self->host && PySet_Add(self->streams, (PyObject *)stream) < 0)
+    if (!note_stream(self, stream))
         goto end;
     FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, stream->stream, grid, list, count));
     result = status == FERRY_OK ? Py_NewRef(Py_None) : ferrypy_fail(status);

@@ -146,8 +146,8 @@ static PyMethodDef methods[] = {
     {"synchronize", stream_synchronize, METH_NOARGS,
      "Blocks until all work of the stream has completed, and raises the failure of a kernel once."},
     {"record", (PyCFunction)(void (*)(void))stream_record, METH_VARARGS | METH_KEYWORDS,
-     "record(timed=False)\n--\n\nReturns an Event after all work that is queued on the stream now."},
-    {"wait", stream_wait, METH_O, "wait(event)\n--\n\nMakes all later work of the stream wait for the event."},
+     "record($self, /, timed=False)\n--\n\nReturns an Event after all work that is queued on the stream now."},
+    {"wait", stream_wait, METH_O, "wait($self, event, /)\n--\n\nMakes all later work of the stream wait for the event."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {

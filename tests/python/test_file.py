@@ -50,12 +50,12 @@ class Bar:
 
 def test_progress(context, tmp_path):
     path, seen = tmp_path / "values", []
-    a = ferry.array(bytes(1 << 22), context=context)
+    a = ferry.array(bytes(1 << 25), context=context)
     a.store(path, progress=lambda done, total: seen.append((done, total)))
-    assert seen and seen[-1][1] == 1 << 22
+    assert seen and seen[-1][1] == 1 << 25
     bar = Bar()
     a.load_from(path, progress=bar)
-    assert bar.total == 1 << 22 and 0 < bar.n <= 1 << 22
+    assert bar.total == 1 << 25 and 0 < bar.n <= 1 << 25
     with pytest.raises(ferry.CancelledError):
         a.load_from(path, progress=lambda done, total: False)
     with pytest.raises(ZeroDivisionError):
@@ -66,6 +66,26 @@ def test_progress(context, tmp_path):
         a.load_from(path, progress=3)
 
 
+class _Host:
+    """The memory of a device that is memory of the host, as NumPy takes it. The work of its stream is done."""
+
+    def __init__(self, access):
+        self.access = access
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **unused):
+        import ctypes
+
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        self.access.array.context.stream().synchronize()
+        capsule = self.access.__dlpack__(max_version=(1, 0))
+        ctypes.c_int32.from_address(get(capsule, b"dltensor_versioned") + 40).value = 1
+        return capsule
+
+
 def test_stream_file(context, tmp_path, numpy):
     path, out, kept = tmp_path / "in", tmp_path / "out", []
     values = numpy.arange(1 << 16, dtype="f4")
@@ -73,9 +93,11 @@ def test_stream_file(context, tmp_path, numpy):
 
     def work(chunk, stream, start):
         kept.append(chunk)
-        assert chunk.dtype == "f4" and chunk[0].item() == start
-        with chunk.update() as h:
-            h += 1
+        assert chunk.dtype == "f4" and chunk.size == 1 << 14 and start == (len(kept) - 1) << 14
+        with chunk.update(stream=stream) as d:
+            numpy.from_dlpack(_Host(d))[:] += 1
+        with pytest.raises(ferry.BusyError):
+            chunk.tolist()
 
     bar = Bar()
     stats = ferry.stream_file(path, "f4", work, output=out, context=context, chunk_bytes=1 << 16, progress=bar)
