@@ -4,17 +4,23 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "cli/output.h"
+
+/* What is not UTF-8 becomes a question mark. */
 static void
 quote(FILE *file, const char *text)
 {
     fputc('"', file);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(file, "\\%c", *c);
-        else if (*c < 0x20 || *c == 0x7f)
-            fprintf(file, "\\u%04x", *c);
+    for (size_t bytes; *text; text += bytes ? bytes : 1) {
+        bytes = output_character_bytes(text);
+        if (*text == '"' || *text == '\\')
+            fprintf(file, "\\%c", *text);
+        else if (bytes == 1 && ((unsigned char)*text < 0x20 || *text == 0x7f))
+            fprintf(file, "\\u%04x", (unsigned)*text);
+        else if (bytes > 0)
+            fwrite(text, 1, bytes, file);
         else
-            fputc(*c, file);
+            fputc('?', file);
     }
     fputc('"', file);
 }

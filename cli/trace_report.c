@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "cli/output.h"
 
 /* -- as text --------------------------------------------------------------------------------------- */
 
@@ -23,17 +24,21 @@ in_units(uint64_t bytes, char *text)
     return text;
 }
 
-/* Control characters would disturb a terminal. */
+/* Texts of the trace, which need not be Ferry's, between those of the report. */
+static void
+print_texts(FILE *file, const char *before, const char *text, const char *after)
+{
+    fputs(before, file);
+    output_text(file, text);
+    fputs(after, file);
+}
+
 static void
 print_name(FILE *file, const char *name, uint64_t id)
 {
     fprintf(file, "#%" PRIu64, id);
     if (*name)
-        fputs(" \"", file);
-    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-        fputc(*c < 0x20 || *c == 0x7f ? '?' : *c, file);
-    if (*name)
-        fputc('"', file);
+        print_texts(file, " \"", name, "\"");
 }
 
 static void
@@ -78,7 +83,7 @@ print_reasons(FILE *file, const struct summary *summary)
 {
     fputs("\nBy reason\n", file);
     for (size_t i = 0; i < summary->reason_count; i++) {
-        fprintf(file, "  %s:", *summary->reasons[i].name ? summary->reasons[i].name : "(none)");
+        print_texts(file, "  ", *summary->reasons[i].name ? summary->reasons[i].name : "(none)", ":");
         print_moved(file, summary->reasons[i].moved);
     }
 }
@@ -90,8 +95,11 @@ print_dearest(FILE *file, const struct summary *summary)
     fputs("\nLongest transfers, as the calling thread saw them\n", file);
     for (size_t i = 0; i < summary->dearest_count; i++) {
         const struct trace_event *event = summary->dearest[i];
-        fprintf(file, "  %10.1f us  %s  %s from %s to %s for %s", (double)event->ns / 1e3, in_units(event->bytes, text), event->name, event->from, event->to,
-                event->reason);
+        fprintf(file, "  %10.1f us  %s", (double)event->ns / 1e3, in_units(event->bytes, text));
+        print_texts(file, "  ", event->name, " from ");
+        print_texts(file, "", event->from, " to ");
+        print_texts(file, "", event->to, " for ");
+        print_texts(file, "", event->reason, "");
         if (event->has_id) {
             fputs(" of ", file);
             print_name(file, event->buffer, event->id);
@@ -109,7 +117,8 @@ print_fetches(FILE *file, const char *title, const struct summary_fetch *rows, s
     for (size_t i = 0; i < count; i++) {
         fputs("  ", file);
         print_name(file, rows[i].name, rows[i].id);
-        fprintf(file, " for %s: %s in %" PRIu64 " fetches, %.1f us\n", rows[i].reason, in_units(rows[i].fetched.bytes, text), rows[i].fetched.count,
+        print_texts(file, " for ", rows[i].reason, ":");
+        fprintf(file, " %s in %" PRIu64 " fetches, %.1f us\n", in_units(rows[i].fetched.bytes, text), rows[i].fetched.count,
                 (double)rows[i].fetched.ns / 1e3);
     }
 }
@@ -139,8 +148,10 @@ trace_report_text(FILE *file, const struct summary *summary, const struct summar
     fprintf(file, "Launches: %" PRIu64 "   Evictions: %" PRIu64 "   Pools grew %" PRIu64 " times by %s", summary->launches, summary->evictions,
             summary->grown.count, in_units(summary->grown.bytes, text));
     fprintf(file, " and shrank %" PRIu64 " times by %s\n", summary->shrunk.count, in_units(summary->shrunk.bytes, text));
-    for (size_t i = 0; i < summary->wait_count; i++)
-        fprintf(file, "%s: %" PRIu64 " times, %.1f us\n", summary->waits[i].name, summary->waits[i].waited.count, (double)summary->waits[i].waited.ns / 1e3);
+    for (size_t i = 0; i < summary->wait_count; i++) {
+        print_texts(file, "", summary->waits[i].name, ":");
+        fprintf(file, " %" PRIu64 " times, %.1f us\n", summary->waits[i].waited.count, (double)summary->waits[i].waited.ns / 1e3);
+    }
     print_buffers(file, summary);
     print_reasons(file, summary);
     print_dearest(file, summary);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The first program: computes c = a + b on the best device.
+ * The first program: computes c = a + b on the best device. The kernel is in vector_add.json.
  *
- * It contains no copy. The launch copies a and b to the device because the kernel reads them. Opening
+ * The program contains no copy. The launch copies a and b to the device because the kernel reads them. Opening
  * the scope at the end copies c back. c is not copied to the device because the kernel overwrites it.
  * FERRY_DEVICE=host runs the program without a GPU.
  */
@@ -14,50 +14,9 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "vector_add_kernels.h"
+
 enum { COUNT = 1 << 20 };
-
-static const char cuda_source[] =
-    "extern \"C\" __global__ void\n"
-    "vector_add(const float *a, const float *b, float *c, size_t count)\n"
-    "{\n"
-    "    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;\n"
-    "    if (i < count)\n"
-    "        c[i] = a[i] + b[i];\n"
-    "}\n";
-
-/* The same kernel in C, for devices without CUDA. Ferry calls it once per launch. */
-static ferry_status
-add_on_host(const ferry_call *call, void *user)
-{
-    size_t count;
-    const float *a = ferry_float_call_array(call, 0, &count);
-    const float *b = ferry_float_call_array(call, 1, NULL);
-    float *c = ferry_float_call_array(call, 2, NULL);
-    (void)user;
-    for (size_t i = 0; i < count; i++)
-        c[i] = a[i] + b[i];
-    return FERRY_OK;
-}
-
-/* Lists each parameter's element and access. The count is passed by value. */
-static ferry_status
-create_kernel(ferry_context *context, ferry_kernel **out)
-{
-    const ferry_parameter parameters[] = {
-        {.element = ferry_float_element(), .access = FERRY_READ},
-        {.element = ferry_float_element(), .access = FERRY_READ},
-        {.element = ferry_float_element(), .access = FERRY_OVERWRITE},
-        {.element = ferry_size_element()},
-    };
-    const ferry_kernel_source source = {
-        .name = "vector_add",
-        .cuda_source = cuda_source,
-        .host_function = add_on_host,
-        .parameters = parameters,
-        .parameter_count = 4,
-    };
-    return ferry_kernel_create(context, &source, out);
-}
 
 /* Fills a buffer on the host with 0, factor, 2 * factor, ... Copies nothing. */
 static ferry_status
@@ -112,31 +71,25 @@ main(void)
 {
     ferry_status status;
     ferry_context *context = NULL;
-    ferry_kernel *kernel = NULL;
+    vector_kernels kernels = {0};
     ferry_event *begin = NULL, *end = NULL;
     ferry_float_buffer a = {0}, b = {0}, c = {0};
     size_t wrong = COUNT;
     bool moved_the_least = false;
 
     FERRY_TRY(status, fail, ferry_context_create(NULL, &context));
-    FERRY_TRY(status, fail, create_kernel(context, &kernel));
+    FERRY_TRY(status, fail, vector_kernels_create(context, &kernels));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &a));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &b));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &c));
     FERRY_TRY(status, fail, fill_with_multiples(a, 1.0f));
     FERRY_TRY(status, fail, fill_with_multiples(b, 2.0f));
 
-    const ferry_argument arguments[] = {
-        ferry_float_argument(a),
-        ferry_float_argument(b),
-        ferry_float_argument(c),
-        ferry_size_value(COUNT),
-    };
     /* The time between two events of the stream is the kernel's, and that of a and b on their way to the device. */
     ferry_stream *stream = ferry_context_stream(context, 1);
     double seconds;
     FERRY_TRY(status, fail, ferry_stream_record(stream, FERRY_EVENT_TIMED, &begin));
-    FERRY_TRY(status, fail, ferry_kernel_launch(kernel, stream, ferry_grid_for(COUNT, 256), arguments, 4));
+    FERRY_TRY(status, fail, vector_add(&kernels, stream, a, b, c));
     FERRY_TRY(status, fail, ferry_stream_record(stream, FERRY_EVENT_TIMED, &end));
     FERRY_TRY(status, fail, ferry_event_elapsed(begin, end, &seconds));
     printf("the kernel and its transfers took %.3f ms\n", seconds * 1e3);
@@ -154,7 +107,7 @@ fail:
     ferry_float_destroy(&c);
     ferry_float_destroy(&b);
     ferry_float_destroy(&a);
-    ferry_kernel_destroy(&kernel);
+    vector_kernels_destroy(&kernels);
     ferry_context_destroy(&context);
     return status == FERRY_OK && wrong == 0 && moved_the_least ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""ferry-gen: writes the typed C API of an element type, headers of inline functions, from its JSON description."""
+"""ferry-gen: writes headers of inline functions from JSON, the typed C API of an element type and kernels, and Fortran modules."""
 
 import argparse
 import os
 import sys
 import tempfile
 
+from ferry_layout import DEFAULT_TARGET, TARGETS
 from ferry_types import FORMAT_VERSION, GEN_ABI, GeneratorError, load
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -13,7 +14,9 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 # command: (template, takes several type files, what it writes)
 OUTPUTS = {
     "header": ("typed.h.j2", False, "the header of one type"),
+    "kernels": ("kernels.h.j2", False, "the header of the kernels of one file"),
     "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
+    "fortran": ("fortran.f90.j2", False, "the Fortran module of one type's buffers"),
     "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
 
@@ -31,14 +34,27 @@ def parse(arguments, version):
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     check = commands.add_parser("check", help="only check a type file")
     check.add_argument("types", metavar="TYPE.json", nargs="+")
+    new = commands.add_parser("new", help="write a type file from a C declaration, with the compiler's own layout")
+    new.add_argument("source", metavar="HEADER.h", help="the header that declares it")
+    new.add_argument("declaration", metavar="TYPE", nargs="+", help="'struct NAME', or a typedef's name")
+    new.add_argument("-o", dest="output", metavar="TYPE.json", help="file to write (default: the standard output)")
+    new.add_argument("--prefix", help="prefix of the functions (default: the first word of the type's name)")
+    new.add_argument("--name", help="short name of the type (default: the other words)")
+    new.add_argument("--header", metavar="PATH", help="path of the header to be generated (default: NAME_buffer.h)")
+    new.add_argument("--include", metavar="PATH", help="path by which HEADER.h is included (default: its name)")
+    new.add_argument("--cc-arg", dest="arguments", metavar="ARG", action="append", default=[], help="an argument for the compiler, such as --cc-arg=-Iinclude")
     for name, (_, several, written) in OUTPUTS.items():
         command = commands.add_parser(name, help=f"write {written}")
-        command.add_argument("types", metavar="TYPE.json", nargs="+" if several else 1)
+        command.add_argument("types", metavar="KERNELS.json" if name == "kernels" else "TYPE.json", nargs="+" if several else 1)
         command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
         command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     # argparse would keep an option after the command apart from one before it.
-    for command in commands.choices.values():
+    for name, command in commands.choices.items():
         command.add_argument("--templates", metavar="DIR", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        if name == "new":
+            continue  # the compiler's own
+        command.add_argument("--target", choices=TARGETS, default=DEFAULT_TARGET.name,
+                             help="the data model by which layouts that a file leaves out are computed (default: %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -54,6 +70,11 @@ def template_folder(asked, program):
 
 def render(command, types, renderer):
     template, several, _ = OUTPUTS[command]
+    if command == "kernels":
+        return renderer.render(template, k=types[0])
+    if command == "fortran":
+        from ferry_fortran import FortranElement, wrapped
+        return wrapped(renderer.render(template, f=FortranElement(types[0])))
     if not several:
         return renderer.render(template, t=types[0])
     from ferry_pairs import ConversionSet, KernelSet
@@ -108,8 +129,23 @@ def replace(path, folder, text):
         raise
 
 
+def write_new(options):
+    from ferry_new import new_text
+    text = new_text(options)
+    if options.output:
+        write(options.output, text)
+    else:
+        sys.stdout.write(text)
+
+
 def run(options, program):
-    types = [load(path) for path in options.types]
+    if options.command == "new":
+        write_new(options)
+        return
+    read = load
+    if options.command == "kernels":
+        from ferry_kernels import KernelFile as read
+    types = [read(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
         return
     from ferry_render import Renderer

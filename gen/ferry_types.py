@@ -9,11 +9,14 @@ import json
 import os
 import re
 
+from ferry_layout import (ALIGN_LIMIT, C_SCALARS, DEFAULT_TARGET, ENUM, LITERAL_BYTES, Member, cuda_declaration, CUDA_SCALARS, guarded,
+                          place, round_up, scalar_align)
+
 FORMAT_VERSION = 1
 GEN_ABI = 2
 VALUE_BYTES = 32  # FERRY_VALUE_BYTES of <ferry/kernel.h>
-LITERAL_BYTES = 4095  # what a C99 compiler must accept in one string
-ALIGN_LIMIT = 256  # every copy of a buffer is aligned at least so
+FIELD_LIMIT = 1024  # scalars and arrays of them in one struct
+STRUCT_BYTES = 2**31 - 1
 
 KINDS = {"float": 1, "bfloat": 2, "int": 3, "uint": 4, "bool": 5, "complex": 6, "struct": 7}
 KIND_BITS = {
@@ -24,17 +27,6 @@ KIND_BITS = {
     "bool": (8,),
     "complex": (32, 64, 128),
 }
-
-# C types whose kind and width are the same on every platform that Ferry runs on.
-C_SCALARS = {
-    "float": ("float", 32), "double": ("float", 64),
-    "int8_t": ("int", 8), "int16_t": ("int", 16), "int32_t": ("int", 32), "int64_t": ("int", 64),
-    "uint8_t": ("uint", 8), "uint16_t": ("uint", 16), "uint32_t": ("uint", 32), "uint64_t": ("uint", 64),
-    "signed char": ("int", 8), "unsigned char": ("uint", 8),
-    "bool": ("bool", 8), "_Bool": ("bool", 8),
-    "float _Complex": ("complex", 64), "double _Complex": ("complex", 128),
-}
-FIELD_TYPES = dict(C_SCALARS, char=("int", 8))
 
 TYPE_WORDS = frozenset(
     "bool char double enum float int long short signed struct union unsigned _Bool _Complex _Float16".split())
@@ -48,7 +40,7 @@ RESERVED = TYPE_WORDS | frozenset("""
     _Thread_local""".split())
 
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
-             "cuda_declaration", "conversions")
+             "cuda_declaration", "conversions", "cpp")
 FIELD_KEYS = ("name", "type", "offset", "count")
 CONVERSION_KEYS = ("from", "to", "function", "include")
 
@@ -78,10 +70,6 @@ def identity_of(kind, bits, size, align, fields):
     return value
 
 
-def scalar_align(kind, bits):
-    return bits // 16 if kind == "complex" else bits // 8
-
-
 def include_line(path):
     """A path in <> or of Ferry's own headers stays in <>; other paths are quoted."""
     if path.startswith("<"):
@@ -100,29 +88,15 @@ def c_string_lines(text):
     return lines
 
 
-class Field:
-    """One member of a struct. Attributes are what templates print."""
-
-    def __init__(self, name, kind, bits, offset, count):
-        self.name = name
-        self.kind = kind
-        self.kind_constant = "FERRY_KIND_" + kind.upper()
-        self.bits = bits
-        self.offset = offset
-        self.count = count
-        self.bytes = bits // 8 * count
-        self.end = offset + self.bytes
-
-
 class Conversion:
-    """One user-written conversion between a type and a built-in one."""
+    """One user-written conversion between a type and another one, built in or described by a file."""
 
-    def __init__(self, source, target, way, builtin, function, include):
+    def __init__(self, source, target, way, other, function, include):
         self.source = source  # ElementType
         self.target = target
-        self.builtin = builtin  # one of the two
-        self.way = way  # "from" or "to" the built-in type
-        self.name = f"{way}_{builtin.name}"
+        self.other = other  # one of the two
+        self.way = way  # "from" or "to" the other type
+        self.name = f"{way}_{self._short(other)}"
         self.function = function
         self.include = include
 
@@ -130,9 +104,13 @@ class Conversion:
     def owner(self):
         return self.target if self.way == "from" else self.source
 
+    def _short(self, element):
+        """A type of another project is called by its full name."""
+        return element.name if element.prefix in ("ferry", self.owner.prefix) else element.sym
+
     @property
     def array_function(self):
-        return f"{self.owner.prefix}_convert_{self.source.name}_to_{self.target.name}"
+        return f"{self.owner.prefix}_convert_{self._short(self.source)}_to_{self._short(self.target)}"
 
     @property
     def run_function(self):
@@ -142,9 +120,12 @@ class Conversion:
 class ElementType:
     """One element type, checked. Attributes are what templates print."""
 
-    def __init__(self, path, data):
+    def __init__(self, path, data, target=DEFAULT_TARGET, outer=(), shallow=False):
+        """`outer` are the files of structs that hold this one; `shallow` leaves conversions unread."""
         self.path = path
         self.read_files = [path]
+        self.target = target
+        self.outer = (*outer, os.path.realpath(path))
         check = Checker(path, data)
         check.absent("export", "belongs to versions before 2; generated functions are inline and export nothing")
         check.keys(data, "", TYPE_KEYS, ("ferry", "prefix", "name", "c_type", "header", "kind"))
@@ -160,8 +141,13 @@ class ElementType:
             self._load_struct(check)
         else:
             self._load_scalar(check)
-        self.conversions = check.conversions(self)
+        self.conversions = []
+        # A second header for one C++ type is an error in C++, and two libraries may each have one for uint16_t.
+        self.has_cpp_element = check.flag("cpp", self.kind == "struct" or self.prefix == "ferry")
         self._name_everything()
+        if not shallow:
+            self.conversions = check.conversions(self)
+        self._name_conversions()
 
     def _load_scalar(self, check):
         for key in ("bytes", "align", "fields", "cuda_declaration"):
@@ -170,15 +156,31 @@ class ElementType:
         self.bytes = self.bits // 8
         self.align = scalar_align(self.kind, self.bits)
         self.fields = []
-        self.cuda_lines = []
+        self.rows = []
+        self.cuda_text = ""
 
     def _load_struct(self, check):
-        check.absent("bits", "belongs to scalars only; a struct is described by 'bytes', 'align' and 'fields'")
+        check.absent("bits", "belongs to scalars only; a struct is described by its 'fields'")
         self.bits = 0
-        self.bytes = check.integer("bytes", 1, 2**31 - 1)
-        self.align = check.align(self.bytes)
-        self.fields = check.fields(self.bytes)
-        self.cuda_lines = check.cuda_declaration()
+        given = check.given("bytes", 1, STRUCT_BYTES)
+        align = check.align(given)
+        self.members = check.members(self, given or STRUCT_BYTES)
+        natural = max(member.align for member in self.members)
+        place(self.members, align or ALIGN_LIMIT)
+        self.align = align or natural
+        if self.align > ALIGN_LIMIT:
+            check.fail("align", f"is {self.align} by the fields; expected at most {ALIGN_LIMIT}")
+        self.bytes = given or round_up(max(member.end for member in self.members), self.align)
+        check.places(self.members, self.bytes)
+        if self.bytes % self.align:
+            check.fail("bytes", f"is {self.bytes}; expected a multiple of {self.align}, the alignment of the fields")
+        self.fields = check.flat(self.members)
+        self.rows = [row for member in self.members for row in member.rows()]
+        identity = identity_of("struct", 0, self.bytes, self.align, self.fields)
+        guard = f"FERRY_CUDA_{self.c_type.split(' ')[-1]}_{identity:016x}"
+        self.cuda_text = check.cuda_declaration(guard) or check.literal(
+            cuda_declaration(self.c_type, guard, self.members, self.bytes, self.align) or "",
+            "is derived from the fields and")
 
     def _name_everything(self):
         self.sym = f"{self.prefix}_{self.name}"
@@ -193,9 +195,17 @@ class ElementType:
         self.is_struct = self.kind == "struct"
         self.identity = f"UINT64_C(0x{identity_of(self.kind, self.bits, self.bytes, self.align, self.fields):016x})"
         self.value_by_pointer = self.bytes > VALUE_BYTES
+        self.cuda_lines = c_string_lines(self.cuda_text)
         self.title = self._title()
-        self.conversion_includes = unique(["#include <ferry/conversion.h>"]
-                                          + [c.builtin.include_line for c in self.conversions]) if self.conversions else []
+
+    def _name_conversions(self):
+        others = unique([c.other for c in self.conversions])
+        # Of a user's type only what a conversion needs is here, so that two types may convert to each other.
+        self.other_elements = [other for other in others if other.prefix != "ferry"]
+        self.conversion_includes = unique(["#include <ferry/conversion.h>"] + [
+            line for other in others for line in ([other.include_line] if other.prefix == "ferry" else other.include_lines)
+        ]) if others else []
+        self.conversion_includes = [line for line in self.conversion_includes if line not in self.include_lines]
         self.function_includes = unique([include_line(c.include) for c in self.conversions if c.include])
 
     def _title(self):
@@ -267,6 +277,9 @@ class Checker:
         if value not in choices:
             self.fail(key, f"is '{value}'; {nearest(value, choices)}expected {what}")
         return value
+
+    def flag(self, key, default):
+        return self.value(key, bool, "true or false") if key in self.data else default
 
     def version(self):
         if self.value("ferry", int, f"{FORMAT_VERSION}, the version of this format") != FORMAT_VERSION:
@@ -355,11 +368,15 @@ class Checker:
                 self.fail(f"include[{index}]", f"'{path}' is listed twice")
         return paths
 
+    def given(self, key, low, high):
+        """The number of a key that may be left out."""
+        return self.integer(key, low, high) if key in self.data else None
+
     def align(self, size):
-        align = self.integer("align", 1, ALIGN_LIMIT)
-        if align & (align - 1):
+        align = self.given("align", 1, ALIGN_LIMIT)
+        if align and align & (align - 1):
             self.fail("align", f"is {align}; expected a power of two")
-        if size % align:
+        if align and size and size % align:
             self.fail("align", f"is {align}, which does not divide 'bytes' = {size}")
         return align
 
@@ -370,47 +387,115 @@ class Checker:
                 self.fail(f"{key}[{index}]", f"is {json.dumps(entry)}; expected an object, one of the {what}")
         return entries
 
-    def fields(self, size):
+    def members(self, owner, size):
         entries = self.objects("fields", "fields")
         if not entries:
             self.fail("fields", "is empty; expected every field of the struct")
-        fields = []
+        members = []
         for index, entry in enumerate(entries):
-            field = self.field(entry, f"fields[{index}].", size)
-            if any(field.name == other.name for other in fields):
-                self.fail(f"fields[{index}].name", f"'{field.name}' is listed twice")
-            for other in fields:
-                if field.offset < other.end and other.offset < field.end:
-                    self.fail(f"fields[{index}].offset", f"'{field.name}' at bytes {field.offset}..{field.end - 1} "
-                              f"overlaps '{other.name}' at bytes {other.offset}..{other.end - 1}")
-            fields.append(field)
-        return sorted(fields, key=lambda field: field.offset)
+            member = self.member(entry, f"fields[{index}].", owner, size)
+            if any(member.name == other.name for other in members):
+                self.fail(f"fields[{index}].name", f"'{member.name}' is listed twice")
+            members.append(member)
+        return members
 
-    def field(self, entry, where, size):
-        self.keys(entry, where, FIELD_KEYS, ("name", "type", "offset"))
+    def member(self, entry, where, owner, size):
+        self.keys(entry, where, FIELD_KEYS, ("name", "type"))
         name = self.text("name", "a member designator such as 'x' or 'inner.x'", entry, where)
         for part in name.split("."):
             self.check_identifier(where + "name", part)
-        what = f"one of {', '.join(FIELD_TYPES)}"
-        c_type = self.text("type", what, entry, where)
-        if c_type not in FIELD_TYPES:
-            self.fail(where + "type", f"is '{c_type}'; {nearest(c_type, FIELD_TYPES)}expected {what}")
-        offset = self.integer("offset", 0, size - 1, entry, where)
-        count = self.integer("count", 1, size, entry, where) if "count" in entry else 1
-        field = Field(name, *FIELD_TYPES[c_type], offset, count)
-        if field.end > size:
-            self.fail(where + "offset", f"'{name}' ends at byte {field.end}, past 'bytes' = {size}")
-        return field
+        c_type = self.text("type", "a C type, or the name of another type file", entry, where)
+        dimensions = self.dimensions(entry, where, size)
+        scalar = owner.target.scalar(c_type)
+        if scalar:
+            member = Member(name, dimensions, scalar[1] // 8, owner.target.align_of(*scalar), cuda_scalar(c_type, owner.target))
+            member.scalar = (*scalar, ENUM.fullmatch(c_type) is not None)
+        else:
+            member = self.nested(name, c_type, dimensions, where, owner)
+        if "offset" in entry:
+            member.offset = self.integer("offset", 0, size - 1, entry, where)
+        elif not member.is_plain:
+            self.fail(where + "offset", f"missing; '{name}' is inside another struct, so that the offset is required. "
+                      "A field of that struct's own type file needs none")
+        if member.bytes > size:
+            self.fail(where + "count", f"makes {member.bytes} bytes of '{name}'; expected at most {size}")
+        return member
 
-    def cuda_declaration(self):
+    def dimensions(self, entry, where, size):
+        """[] for a scalar, else the length of each dimension."""
+        count = entry.get("count", [])
+        if type(count) is int:
+            self.integer("count", 1, size, entry, where)
+            return [count]
+        what = f"a whole number from 1 to {size}, or a list of them, one for each dimension"
+        if type(count) is not list or "count" in entry and not count:
+            self.fail(where + "count", f"is {json.dumps(count)}; expected {what}")
+        for length in count:
+            if type(length) is not int or not 1 <= length <= size:
+                self.fail(where + "count", f"holds {json.dumps(length)}; expected {what}")
+        return count
+
+    def nested(self, name, c_type, dimensions, where, owner):
+        """A member whose type another file describes."""
+        element = self.other_type(c_type, owner)
+        if element is None:
+            self.fail(where + "type", f"is '{c_type}'; {nearest(c_type, owner.target.scalars)}expected one of "
+                      f"{', '.join(owner.target.scalars)}, 'enum NAME', or the name of a type file in the same folder")
+        if os.path.realpath(element.path) in owner.outer:
+            self.fail(where + "type", f"is '{c_type}', the struct that holds this field; expected another type")
+        owner.read_files += [path for path in element.read_files if path not in owner.read_files]
+        member = Member(name, dimensions, element.bytes, element.align, element.c_type)
+        if element.is_struct:
+            member.element = element
+        else:
+            member.scalar = (element.kind, element.bits, False)
+            member.align = owner.target.align_of(element.kind, element.bits)
+            member.cuda_type = CUDA_SCALARS.get((element.kind, element.bits), "")
+        return member
+
+    def other_type(self, name, owner):
+        """The type of NAME.json in this file's folder, or of a path from there that ends in .json; None where there is no such file."""
+        if not re.fullmatch(r"[A-Za-z0-9_+./-]+", name):
+            return None
+        path = os.path.join(os.path.dirname(self.path), name if name.endswith(".json") else name + ".json")
+        if not os.path.isfile(path):
+            return None
+        if os.path.realpath(path) in owner.outer:
+            return owner
+        return load(path, owner.target, owner.outer, shallow=True)
+
+    def places(self, members, size):
+        """Members lie inside the struct and not over each other."""
+        for index, member in enumerate(members):
+            where = f"fields[{index}].offset"
+            if member.end > size:
+                self.fail(where, f"'{member.name}' ends at byte {member.end}, past 'bytes' = {size}")
+            for other in members[:index]:
+                if member.offset < other.end and other.offset < member.end:
+                    self.fail(where, f"'{member.name}' at bytes {member.offset}..{member.end - 1} "
+                              f"overlaps '{other.name}' at bytes {other.offset}..{other.end - 1}")
+        if size > STRUCT_BYTES:
+            self.fail("bytes", f"is {size} by the fields; expected at most {STRUCT_BYTES}")
+
+    def flat(self, members):
+        count = sum(member.count * len(member.element.fields) if member.element else 1 for member in members)
+        if count > FIELD_LIMIT:
+            self.fail("fields", f"hold {count} scalars and arrays of scalars; expected at most {FIELD_LIMIT}")
+        return sorted((field for member in members for field in member.fields()), key=lambda field: field.offset)
+
+    def cuda_declaration(self, guard):
+        """The declaration that the file gives; None where the fields are to say it."""
         if "cuda_declaration" not in self.data:
-            return []
+            return None
         text = self.text("cuda_declaration", "the struct's definition in CUDA C++")
         if any(c < " " and c not in "\n\t" or "\ud800" <= c <= "\udfff" for c in text):
             self.fail("cuda_declaration", "holds a control character or half a pair; expected text, line ends and tabs")
+        return self.literal(guarded(text, guard), "")
+
+    def literal(self, text, why):
         if len(text.encode()) > LITERAL_BYTES:
-            self.fail("cuda_declaration", f"has {len(text.encode())} bytes; expected at most {LITERAL_BYTES}")
-        return c_string_lines(text)
+            self.fail("cuda_declaration", f"{why} has {len(text.encode())} bytes; expected at most {LITERAL_BYTES}".lstrip())
+        return text
 
     def conversions(self, owner):
         if "conversions" not in self.data:
@@ -419,7 +504,7 @@ class Checker:
         for index, entry in enumerate(self.objects("conversions", "conversions")):
             conversion = self.conversion(entry, f"conversions[{index}].", owner)
             if any(conversion.name == other.name for other in found):
-                self.fail(f"conversions[{index}].{conversion.way}", f"'{conversion.builtin.name}' is listed twice")
+                self.fail(f"conversions[{index}].{conversion.way}", f"'{conversion.other.name}' is listed twice")
             found.append(conversion)
         return found
 
@@ -429,18 +514,28 @@ class Checker:
         if "from" in entry and "to" in entry:
             self.fail(where + "to", "stands beside 'from'; expected one of the two")
         names = builtin_names()
-        name = self.text(way, f"one of {', '.join(names)}", entry, where)
-        if name not in names:
-            self.fail(where + way, f"is '{name}'; {nearest(name, names)}expected a built-in type, one of {', '.join(names)}")
+        name = self.text(way, f"one of {', '.join(names)}, or the name of a type file", entry, where)
+        other = load(os.path.join(BUILTIN_DIR, name + ".json")) if name in names else self.other_type(name, owner)
+        if other is None:
+            self.fail(where + way, f"is '{name}'; {nearest(name, names)}expected a built-in type, one of {', '.join(names)}, "
+                      "or the name of a type file in the same folder")
+        if other is owner:
+            self.fail(where + way, f"is '{name}', the type itself; expected another type")
         function = self.identifier("function", entry, where)
         include = ""
         if "include" in entry:
             include = self.text("include", "the header that declares the function", entry, where)
             self.check_include(where + "include", include)
-        builtin = load(os.path.join(BUILTIN_DIR, name + ".json"))
-        owner.read_files += [path for path in builtin.read_files if path not in owner.read_files]
-        source, target = (builtin, owner) if way == "from" else (owner, builtin)
-        return Conversion(source, target, way, builtin, function, include)
+        owner.read_files += [path for path in other.read_files if path not in owner.read_files]
+        source, target = (other, owner) if way == "from" else (owner, other)
+        return Conversion(source, target, way, other, function, include)
+
+
+def cuda_scalar(c_type, target):
+    """The same name where CUDA has it with the same width, so that pointers to the field fit the functions that take them."""
+    if target is DEFAULT_TARGET and c_type in ("char", "long", "unsigned long", "size_t"):
+        return c_type
+    return CUDA_SCALARS[target.scalar(c_type)]
 
 
 def builtin_names():
@@ -464,8 +559,8 @@ def refuse_constant(path):
     return refuse
 
 
-def load(path):
-    """The checked ElementType of one file; raises TypeFileError."""
+def read_object(path, what):
+    """The JSON object of one file; raises TypeFileError."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file, object_pairs_hook=refuse_duplicates(path), parse_constant=refuse_constant(path))
@@ -478,7 +573,12 @@ def load(path):
     except ValueError:
         raise TypeFileError(path, "", "not JSON: holds a number with too many digits") from None
     except RecursionError:
-        raise TypeFileError(path, "", "is nested too deeply; expected one object of a type") from None
+        raise TypeFileError(path, "", f"is nested too deeply; expected one object, {what}") from None
     if type(data) is not dict:
-        raise TypeFileError(path, "", "holds no object; expected one JSON object that describes a type")
-    return ElementType(path, data)
+        raise TypeFileError(path, "", f"holds no object; expected one JSON object, {what}")
+    return data
+
+
+def load(path, target=DEFAULT_TARGET, outer=(), shallow=False):
+    """The checked ElementType of one file; raises TypeFileError."""
+    return ElementType(path, read_object(path, "the description of a type"), target, outer, shallow)

@@ -324,11 +324,9 @@ take_store(ferry_context *context)
     for (;;) {
         ferryi_mutex_lock(&context->store_mutex);
         ferryi_store *store = context->stores;
-        bool going = store && ferryi_store_is_going(store);
-        if (store && !going) {
+        bool going = store && !ferryi_store_retain_living(store);
+        if (store && !going)
             ferryi_store_unlist(store);
-            (void)ferryi_store_retain(store, 0);
-        }
         ferryi_mutex_unlock(&context->store_mutex);
         if (!going && (store || atomic_load(&context->ending_wraps) == 0))
             return store;

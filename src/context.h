@@ -132,6 +132,8 @@ void ferryi_context_unlist(ferry_context *context);
 
 /* Sets the counters of all buffers to zero (buffer/info.c). */
 void ferryi_stores_reset_traffic(ferry_context *context);
+/* The labels of the live leases of all buffers, as ferryi_lease_labels() writes them; "" for none. `text_bytes` is not 0. */
+void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes);
 
 /* Fails with INVALID_STATE when the context was destroyed, or this process is not the one that made it. */
 ferry_status ferryi_context_check_alive(const ferry_context *context, const char *what);

@@ -152,7 +152,10 @@ traced_free(void *user, void *memory, size_t bytes)
     struct ferryi_context_backend *from = user;
     uint64_t begun = ferryi_now_ns();
     ferry_status status = from->untraced.free(user, memory, bytes);
-    trace_memory(from, "shrink", begun, bytes, atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+    if (status == FERRY_OK)
+        trace_memory(from, "shrink", begun, bytes, atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+    else
+        trace_memory(from, "shrink refused", begun, bytes, atomic_load(&from->traced_bytes));
     return status;
 }
 

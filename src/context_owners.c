@@ -162,6 +162,19 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
+/* Called before an ownership is given back: afterwards another thread may end the context, and its log. */
+static void
+report_remaining(ferry_context *context)
+{
+    unsigned owners = atomic_load(&context->owners), remaining = owners - 1;
+    char labels[512];
+    if (owners <= 1 || !context->log.callback)
+        return;
+    ferryi_stores_lease_labels(context, labels, sizeof(labels));
+    ferryi_log(&context->log, FERRY_LOG_INFO, "destroy a context: it goes on, because %u other owner%s%s%s", remaining, remaining == 1 ? " remains" : "s remain",
+               *labels ? "; leases are held by " : "", labels);
+}
+
 /* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given back here. */
 static unsigned
 give_back(ferry_context *context)
@@ -181,11 +194,13 @@ give_back(ferry_context *context)
     return owners;
 }
 
-/* `waits`: the calling thread may run the end. */
+/* `waits`: the program calls, so that the calling thread may run the end, and the log says who else owns the context. */
 static void
 destroy(ferry_context **context, bool waits)
 {
     ferry_context *given = *context;
+    if (waits && !given->inherited)
+        report_remaining(given);
     unsigned owners = given->inherited ? 2 : give_back(given);
     if (owners == 0)
         return;

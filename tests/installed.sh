@@ -20,8 +20,10 @@ export PKG_CONFIG_PATH="$libdir/pkgconfig"
 export FERRY_DEVICE=host FERRY_CUDA_LIBRARY=/nonexistent/libcuda.so.1
 # The staged prefix is given by hand: --define-prefix would need a prefix one folder above lib/pkgconfig.
 flags=$(pkg-config --define-variable=prefix="$stage$prefix" ${static:+--static} --cflags --libs ferry)
+generator=$(pkg-config --define-variable=prefix="$stage$prefix" --variable=ferry_gen ferry)
+"$generator" kernels "$root/examples/vector_add.json" -o "$stage/vector_add_kernels.h"
 # shellcheck disable=SC2086 # a list of flags
-${CC:-cc} -std=c99 -D_GNU_SOURCE -Wall -Wextra -Werror "$root/examples/vector_add.c" -o "$stage/vector_add" $flags
+${CC:-cc} -std=c99 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$stage" "$root/examples/vector_add.c" -o "$stage/vector_add" $flags
 LD_LIBRARY_PATH="$libdir" "$stage/vector_add"
 if [ -n "$static" ] && ldd "$stage/vector_add" | grep -q libferry; then
     echo "a static build linked the shared library"
@@ -37,7 +39,6 @@ runs_from() {
     }
 }
 runs_from "$stage$prefix"
-generator=$(pkg-config --define-variable=prefix="$stage$prefix" --variable=ferry_gen ferry)
 printf '%s\n' '{"ferry": 1, "prefix": "my", "name": "half", "c_type": "short", "header": "my/half.h", "kind": "int", "bits": 16}' \
     >"$stage/half.json"
 "$generator" check "$stage/half.json"

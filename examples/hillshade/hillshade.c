@@ -2,7 +2,7 @@
 
 /*
  * hillshade: reads a grid of heights, shades it on the device for a given position of the sun, and
- * writes a picture.
+ * writes a picture. The kernel is in hillshade.json; outside the grid the nearest cell is used.
  *
  * The copy to the device converts heights to float, and the copy back converts brightness to bytes.
  * Nothing else crosses. FERRY_DEVICE selects the device. On the host the program copies nothing.
@@ -20,7 +20,7 @@
 #include <ferry/float.h>
 #include <ferry/float_convert.h>
 
-#include "hillshade_kernel.h"
+#include "hillshade_kernels.h"
 #include "npy.h"
 #include "write_png.h"
 
@@ -48,7 +48,7 @@ struct program {
     uint8_t *grey;
     ferry_context *context;
     ferry_stream *stream; /* borrowed */
-    ferry_kernel *kernel;
+    hillshade_kernels kernels;
     ferry_float_buffer height, shade;
 };
 
@@ -177,8 +177,6 @@ open_device(struct program *program)
 {
     static const ferry_buffer_options height_options = {.name = "height"}, shade_options = {.name = "shade"};
     ferry_place_info info;
-    ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT];
-    ferry_kernel_source source = hillshade_kernel_source(parameters);
     size_t count = program->grid.rows * program->grid.columns;
 
     if (!done(ferry_context_create(NULL, &program->context), "opening the device") ||
@@ -187,7 +185,7 @@ open_device(struct program *program)
     program->stream = ferry_context_stream(program->context, DEVICE_PLACE);
     printf("device     %s (%s)\n", info.name, info.kind);
 
-    return done(ferry_kernel_create(program->context, &source, &program->kernel), "compiling the kernel") &&
+    return done(hillshade_kernels_create(program->context, &program->kernels), "compiling the kernel") &&
            done(ferry_float_create(program->context, count, &height_options, &program->height),
                 "creating the heights") &&
            done(ferry_float_create(program->context, count, &shade_options, &program->shade), "creating the shades");
@@ -242,15 +240,14 @@ shade(struct program *program)
 {
     const double radians = acos(-1.0) / 180.0;
     const struct options *options = &program->options;
-    struct hillshade_light light = {
-        .azimuth = (float)(options->azimuth * radians),
-        .altitude = (float)(options->altitude * radians),
-        .scale_east = (float)(options->factor / (8.0 * options->cell_width)),
-        .scale_north = (float)(options->factor / (8.0 * options->cell_height)),
-    };
+    float azimuth = (float)(options->azimuth * radians), altitude = (float)(options->altitude * radians);
+    /* Heights to slope. */
+    float scale_east = (float)(options->factor / (8.0 * options->cell_width));
+    float scale_north = (float)(options->factor / (8.0 * options->cell_height));
     /* The next step also waits. Waiting here separates the kernel's time from the download's. */
-    return done(hillshade_launch(program->kernel, program->stream, program->height, program->shade, program->grid.rows,
-                                 program->grid.columns, light),
+    return done(hillshade_shade(&program->kernels, program->stream, program->height, program->shade, scale_east, scale_north,
+                                cosf(altitude) * sinf(azimuth), cosf(altitude) * cosf(azimuth), sinf(altitude), program->grid.rows,
+                                program->grid.columns, 0, FERRY_REST),
                 "launching the kernel") &&
            done(ferry_stream_synchronize(program->stream), "running the kernel");
 }
@@ -347,7 +344,7 @@ main(int argc, char **argv)
     bool ok = run(&program);
     ferry_float_destroy(&program.shade);
     ferry_float_destroy(&program.height);
-    ferry_kernel_destroy(&program.kernel);
+    hillshade_kernels_destroy(&program.kernels);
     ferry_context_destroy(&program.context);
     free(program.grey);
     npy_free(&program.grid);

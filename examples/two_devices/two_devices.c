@@ -21,7 +21,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
-#include "spread.h"
+#include "spread_kernels.h"
 
 #define EXIT_USAGE 2
 
@@ -34,7 +34,7 @@ struct program {
     struct size size;
     float *start, *expected, *spare, *result; /* plates on the host */
     ferry_context *context;
-    ferry_kernel *kernel;
+    heat_kernels kernels;
 };
 
 /* Bytes that crossed. */
@@ -75,8 +75,8 @@ run_parts(struct program *program, int parts)
     for (size_t step = 0; step < size->steps; step++) {
         for (int part = 0; part < parts; part++) {
             size_t first = size->rows * (size_t)part / (size_t)parts, end = size->rows * (size_t)(part + 1) / (size_t)parts;
-            FERRY_TRY(status, fail, spread_launch(program->kernel, ferry_context_stream(program->context, part + 1), now, next, first, end,
-                                                  size->rows, size->columns));
+            FERRY_TRY(status, fail, heat_spread(&program->kernels, ferry_context_stream(program->context, part + 1), now, next,
+                                                size->rows, size->columns, first, end - first));
         }
         ferry_float_buffer spare = now;
         now = next;
@@ -145,6 +145,19 @@ parse_arguments(int argc, char **argv, struct size *size)
     return true;
 }
 
+/* One step in plain C, with the operations of spread.json. */
+static void
+spread(const float *now, float *next, size_t rows, size_t columns)
+{
+    for (size_t cell = 0; cell < rows * columns; cell++) {
+        size_t row = cell / columns, column = cell % columns;
+        const float *here = now + cell;
+        next[cell] = *here;
+        if (row > 0 && row + 1 < rows && column > 0 && column + 1 < columns)
+            next[cell] = 0.25f * ((here[-(ptrdiff_t)columns] + here[columns]) + (here[-1] + here[1]));
+    }
+}
+
 /* Fills the plate with hot stripes, and computes the expected result in plain C. */
 static bool
 prepare(struct program *program)
@@ -162,7 +175,7 @@ prepare(struct program *program)
     memcpy(program->expected, program->start, cells * sizeof(float));
     for (size_t step = 0; step < size->steps; step++) {
         float *now = program->expected;
-        spread(now, 0, program->spare, 0, size->rows, size->rows, size->columns);
+        spread(now, program->spare, size->rows, size->columns);
         program->expected = program->spare;
         program->spare = now;
     }
@@ -184,9 +197,7 @@ open_devices(struct program *program)
             return false;
         printf("device     %s (%s)\n", info.name, info.kind);
     }
-    ferry_parameter parameters[SPREAD_PARAMETER_COUNT];
-    const ferry_kernel_source source = spread_kernel_source(parameters);
-    return done(ferry_kernel_create(program->context, &source, &program->kernel), "compiling the kernel");
+    return done(heat_kernels_create(program->context, &program->kernels), "compiling the kernel");
 }
 
 int
@@ -205,7 +216,7 @@ main(int argc, char **argv)
     free(program.expected);
     free(program.spare);
     free(program.result);
-    ferry_kernel_destroy(&program.kernel);
+    heat_kernels_destroy(&program.kernels);
     ferry_context_destroy(&program.context);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -92,14 +92,15 @@ typedef struct ferry_wrap_options {
     bool read_only;                               /**< writes fail with
                                                        FERRY_ERROR_INVALID_ARGUMENT, and nothing is
                                                        copied back */
-    ferry_stream *release_on;                     /**< instead of the host, this stream waits for
-                                                       every use of the memory when the wrap ends,
-                                                       and on_release is called at once: for owners
-                                                       whose allocator reuses memory in the order of
-                                                       that stream. A stream of the context at any
-                                                       place, retained until the wrap ends; its
-                                                       native stream must live as long. NULL: the
-                                                       host waits */
+    ferry_stream *release_on;                     /**< what waits for the last use of the memory
+                                                       when the wrap ends. NULL: the host waits, and
+                                                       then on_release is called. A stream of the
+                                                       context, at any place: this stream waits, and
+                                                       on_release is called at once. That suits an
+                                                       owner whose allocator reuses memory in the
+                                                       order of the stream. The stream is retained
+                                                       until the wrap ends, and its native stream
+                                                       must live as long */
     uint64_t reserved[3];
 } ferry_wrap_options;
 

@@ -225,9 +225,10 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
 /**
  * Gives one ownership of a context back and sets `*context` to NULL.
  *
- * While other owners remain, nothing else happens: the call does not block, and works in every
- * callback. The last owner ends the context. Its call blocks until all work of the context is done,
- * reports what is still alive, and frees all memory of the context. Any thread may do that.
+ * While other owners remain, the call only logs how many, and the labels of leases, with the level
+ * FERRY_LOG_INFO. It does not block, and works in every callback. The last owner ends the context.
+ * Its call blocks until all work of the context is done, reports what is still alive, and frees all
+ * memory of the context. Any thread may do that.
  *
  * Buffers that are still alive are logged by name and bytes. Only destroy, count and info still
  * work on their handles. Streams, events and kernels that outlive the context can only be
@@ -245,6 +246,8 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
  * - It is allowed on other threads when the calls around the callback are on other contexts, and
  *   each of the callbacks is on_release, ferry_buffer_visit, ferry_host_function, ferry_file_work
  *   or keep_going of ferry_file_pipeline_options.
+ * - It is allowed in the deleter of a tensor or array that this context imported, when the import is
+ *   destroyed, unwrapped or abandoned outside of a callback. The context ends after that call.
  * - Elsewhere a call of the program on this context may be around the callback. The call logs an
  *   error, and the context and `*context` stay. The same applies when the thread cannot be started.
  *

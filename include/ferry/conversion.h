@@ -69,7 +69,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversi
                                                             size_t count, ferry_convert_policy policy);
 
 /**
- * For generated code: sets this thread's message and index for a failure of FERRY_CONVERT_CHECK.
+ * For generated code: a FERRY_CONVERT_CHECK found an element that does not fit. Sets this thread's
+ * message, which names both types, and what ferry_error_index() returns.
+ * @param index of the element, counted from the first of the range that is converted
  * @return FERRY_ERROR_OUT_OF_RANGE. Threads: any.
  */
 FERRY_API ferry_status ferry_conversion_failed(const ferry_conversion *conversion, size_t index);

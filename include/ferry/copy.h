@@ -82,38 +82,43 @@ typedef struct ferry_copy_options {
 } ferry_copy_options;
 
 /**
- * Copies `count` regions. They take effect in the order of the array; independent regions may run
- * at the same time.
+ * Copies `count` regions. The result is as if they were copied one after another, in the order of
+ * the array. Independent regions may run at the same time.
  *
  * At least one side of each region is a buffer, and all buffers belong to one context. When the two
  * sides of a region overlap in one buffer, the region behaves as memmove(), also for rows and
  * planes. Memory of the caller must not overlap like this.
  *
- * Before the call moves anything, it checks all arguments and looks for conflicts with open scopes.
- * A later failure leaves the old or the new value in each chunk. Every buffer records which, and
- * the message reports how many bytes arrived. With more than one region, the message about an
- * invalid argument has the index of the region, counted from 0.
+ * Errors: before the call moves anything, it checks all arguments and looks for conflicts with open
+ * scopes. Bytes move in chunks. After a later failure each chunk has its old or its new values,
+ * every buffer records which, and the message reports how many bytes arrived. With more than one
+ * region, the message about an invalid argument has the index of the region, counted from 0.
  *
- * Conversions: the call converts a region whose elements differ or that has a conversion, by the
- * policy options.convert; a conversion with policy 0 uses FERRY_CONVERT_SATURATE. The call copies
- * equal elements without a conversion unchanged. A user's function runs on the host, on one part of
- * a region at a time. FERRY_CONVERT_CHECK applies to each region separately:
+ * Conversions: a region whose two elements are equal, and whose `conversion` is not set, is copied
+ * unchanged. Every other region is converted by the policy options.convert. Policy 0 means
+ * FERRY_CONVERT_SATURATE where the region's `conversion` is set; where it is not, the region fails
+ * with FERRY_ERROR_WRONG_TYPE. A user's function runs on the host, on one part of a region at a
+ * time. FERRY_CONVERT_CHECK applies to each region separately:
  * - A region with an element that does not fit stays unchanged; the regions before it are done.
- * - ferry_error_index() returns the index of that element in the region, row by row.
- * - Rows on a device, overlapping sides and regions into a file are first copied to host memory.
+ * - ferry_error_index() returns the index of that element in the region, counted row by row.
+ * - To check before it writes, the call copies the source of a region to host memory first when the
+ *   region has several rows or goes into a file. Any policy does so when the two sides overlap.
  *
- * Files: a source file must hold the whole region, else the region changes nothing. The call
- * creates a missing target file with mode 0666 less the umask. Bytes of a target file before the
- * region and in gaps between rows are kept, or read as zero. A region without elements has one
- * effect: a target file is cut off behind the region unless options.file_keep_rest is set.
+ * Source files: a file must hold the whole region. When it is shorter, the region changes nothing.
  *
- * Asynchronous calls: the call returns when its place in the order of calls is fixed, and a helper
- * thread copies. Scopes, launches and copies that need the bytes wait for it. Work that the program
- * queues on a native stream is not ordered; the program waits for the event first. The caller may
- * reuse the array, the paths and the values after the call. Until the event is done, a source in
- * the caller's memory must not be changed, a target there must not be used, and a user's function
- * must stay loaded. The call retains the buffers. Later failures are reported by the event, also
- * for a missing or short file.
+ * Target files: the call creates a missing file with mode 0666 less the umask. It does not write
+ * the bytes before the region and between its rows: they keep what the file had there, and read as
+ * zero where the file had nothing. The file ends with the region unless options.file_keep_rest is
+ * set. A region without elements does only this.
+ *
+ * Asynchronous calls, with options.event: the call returns when its place in the order of calls is
+ * fixed, and a helper thread copies. Scopes, launches and copies that need the bytes wait for it.
+ * - Before the program queues work on a native stream that needs the bytes, it must wait for the
+ *   event itself.
+ * - After the call the caller may reuse the array, the paths and the values.
+ * - Until the event is done, the caller must not change a source in its own memory, must not use a
+ *   target in its own memory, and must keep a user's function loaded. The call retains the buffers.
+ * - The event returns every later failure, also that a file is missing or too short.
  *
  * keep_going and the user's function are watching callbacks, see "Callbacks" in <ferry/status.h>.
  * keep_going of an asynchronous call runs on the helper thread.

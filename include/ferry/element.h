@@ -52,7 +52,7 @@ typedef struct ferry_element {
     const ferry_field *fields;    /**< structs only, by ascending offset */
     size_t field_count;           /**< length of `fields` */
     const char *cuda_declaration; /**< inserted before kernel source that uses the struct; NULL for
-                                       scalars */
+                                       scalars, or when the struct is not declared to CUDA */
     uint64_t reserved[4];
 } ferry_element;
 
@@ -81,5 +81,16 @@ FERRY_API bool ferry_element_equal(const ferry_element *a, const ferry_element *
 FERRY_API const ferry_element *ferry_size_element(void);
 
 FERRY_END_DECLS
+
+#if defined(__cplusplus) && __cplusplus >= 201103L
+namespace ferry
+{
+/**
+ * The element of a C++ type. Generated headers specialize it; `get()` returns the description. A
+ * program that writes a description by hand may specialize it for its own type.
+ */
+template <class T> struct element_of;
+} // namespace ferry
+#endif
 
 #endif

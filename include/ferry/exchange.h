@@ -92,7 +92,9 @@ FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text lan
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown language, a text that is
  *         malformed there); FERRY_ERROR_UNSUPPORTED (a text that names something else than an
- *         element: another byte order, long double, pointers, objects, text of variable length);
+ *         element: another byte order, long double, pointers, objects, text of variable length;
+ *         names of fields longer than 255 bytes, more than 4096 fields, structs nested more than 16
+ *         deep);
  *         FERRY_ERROR_OVERFLOW (a size exceeds size_t); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
@@ -157,7 +159,8 @@ typedef struct ferry_import_options {
  *         FERRY_ERROR_OVERFLOW (the size exceeds size_t or the context's limit);
  *         FERRY_ERROR_UNSUPPORTED (the elements are not packed; the context lacks the device; no
  *         element has this type; elements that are vectors; another major version; more than 64
- *         dimensions); FERRY_ERROR_WRONG_CONTEXT (a stream of another context);
+ *         dimensions; memory of the host while `ready_on` is being captured);
+ *         FERRY_ERROR_WRONG_CONTEXT (a stream of another context);
  *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE.
  * Threads: any.
  */
@@ -176,18 +179,22 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_c
 /**
  * Creates a read-only buffer over an Arrow array of numbers, without a copy.
  *
- * The buffer has the elements from `offset` on. The array must have no nulls. Arrow's bool has one
- * bit for each value and is not supported. On FERRY_OK the array is moved into the buffer: its
- * `release` becomes NULL, and the buffer calls it once after the last use, as
+ * The buffer starts at the array's `offset`. The array must have no nulls. Arrow's bool has one bit
+ * for each value and is not supported.
+ *
+ * Ownership: on FERRY_OK the array is moved into the buffer. Its `release` becomes NULL in the
+ * caller's struct, and the buffer calls the function once after the last use, as
  * ferry_buffer_import_dlpack() calls the deleter. On failure the array stays the caller's. The
  * schema always stays the caller's.
  *
- * The array's `sync_event` is waited for by `options->ready_on` on a device. Memory of the host has
- * no event.
+ * Waiting: for an array on a device, the stream `options->ready_on` waits for the array's
+ * `sync_event`, and the buffer's later work is ordered behind that. NULL is the default stream of
+ * the array's place. An array in host memory has no event.
  *
  * @return as ferry_buffer_import_dlpack(); FERRY_ERROR_INVALID_ARGUMENT also for a released array;
- *         FERRY_ERROR_UNSUPPORTED also for nulls, for nested and dictionary-encoded arrays, and for
- *         formats that are not numbers.
+ *         FERRY_ERROR_UNSUPPORTED also for nulls, for nested and dictionary-encoded arrays, for
+ *         formats that are not numbers, and for an array with a `sync_event` while the stream that
+ *         would wait is being captured.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array,

@@ -24,6 +24,7 @@
 #include <ferry/number.h>
 #include <ferry/pool.h>
 #include <ferry/scope.h>
+#include <ferry/scoped.h>
 #include <ferry/status.h>
 #include <ferry/stream.h>
 #include <ferry/version.h>

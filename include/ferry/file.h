@@ -38,8 +38,8 @@ typedef struct ferry_file_chunk {
 } ferry_file_chunk;
 
 /**
- * Queues the work on one chunk and returns. It runs on the thread that called ferry_file_pipeline(),
- * once per chunk, in order.
+ * A function of the program, which queues the work on one chunk on the chunk's stream and returns.
+ * ferry_file_pipeline() calls it on its caller's thread, once per chunk, in order.
  *
  * It is a working callback, see "Callbacks" in <ferry/status.h>, and must not destroy the chunk's
  * buffer.
@@ -49,13 +49,13 @@ typedef struct ferry_file_chunk {
 typedef ferry_status ferry_file_work(const ferry_file_chunk *chunk, void *user);
 
 /**
- * Statistics of one stream of a file, measured with the monotonic clock. The three stages overlap,
- * so their sum may exceed wall_ns.
+ * Statistics of one ferry_file_pipeline(), measured with the monotonic clock. The three stages,
+ * reading, work and writing, overlap, so their sum may exceed wall_ns.
  */
 typedef struct ferry_file_stats {
-    uint64_t chunks;        /**< chunks that were processed and written */
+    uint64_t chunks;        /**< chunks that were processed, and written where there is an output */
     uint64_t bytes_read, bytes_written;
-    uint64_t bytes_direct;  /**< bytes read and written without the page cache */
+    uint64_t bytes_direct;  /**< of both together: bytes that bypassed the page cache */
     uint64_t load_ns;       /**< time to read the file and copy it to the device; with `direct` only
                                  the reading */
     uint64_t work_ns;       /**< time of the callbacks' work on the device; with `direct` also the

@@ -155,8 +155,12 @@ typedef struct ferry_kernel_source {
 
 /**
  * Creates a kernel. When the context has a CUDA device and `source` has CUDA source, the call
- * compiles it and blocks meanwhile. The declaration of each struct element in the signature is
- * inserted before the source. The caller owns `*out`.
+ * compiles it and blocks meanwhile. The caller owns `*out`.
+ *
+ * These declarations come before the source: int8_t to uint64_t, ferry_half, ferry_bfloat16,
+ * ferry_complex_float and ferry_complex_double, with the layouts of <ferry/number.h>; then that of
+ * each struct element in the signature. The option -DFERRY_NO_CUDA_TYPES leaves the first ones out,
+ * for a source that declares such names differently.
  *
  * Compiled code is cached on disk, see ferry_kernel_cache_path(). Later calls of any process find
  * it by source, options, architecture and compiler version. A source that includes files, or

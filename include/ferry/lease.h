@@ -78,8 +78,12 @@ FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
 FERRY_API ferry_status ferry_lease_close(ferry_lease *lease);
 
 /**
- * Ends the use for all owners without publishing a write, as ferry_scope_abandon() does. The memory
- * stays as after ferry_lease_close().
+ * Closes the access for all owners, and gives up what was written through it: other places keep the
+ * values that they had. ferry_scope_abandon() does the same for a scope and states when a write
+ * cannot be abandoned.
+ *
+ * The call removes no owner. As after ferry_lease_close(), the memory may not be accessed any more,
+ * and stays allocated until the last owner calls ferry_lease_destroy().
  * @return as ferry_scope_abandon(); FERRY_OK for a closed lease.
  * Threads: any.
  */

@@ -30,8 +30,9 @@ typedef enum ferry_access {
 /**
  * An open use of a raw pointer, from the call that opens it to ferry_scope_close().
  *
- * A scope lives on the caller's stack and allocates no memory. It needs no initialization before it
- * is opened; {0} is a valid closed scope. Any thread may close a scope, not only the one that
+ * A scope lives on the caller's stack and allocates no memory. Opening sets all of it. A scope that
+ * may be closed without having been opened, as on an error path, starts as {0}: closing that has no
+ * effect. Any thread may close a scope, not only the one that
  * opened it. Its content is private. Reusing a scope that is still open leaks the first one: it
  * stays open until the buffer is destroyed.
  */

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <ferry/version.h>
@@ -197,9 +199,36 @@ put_text(char *at, const char *text)
 
 /* -- chunks ---------------------------------------------------------------------------------------- */
 
+/* A pipe whose reader has gone raises SIGPIPE on the thread that writes, which would end the program. It is blocked meanwhile, and taken back. */
+struct quiet_pipe {
+    sigset_t only_pipe, before;
+    bool was_pending;
+};
+
+static void
+begin_quiet_pipe(struct quiet_pipe *quiet)
+{
+    sigset_t pending;
+    sigemptyset(&quiet->only_pipe);
+    sigaddset(&quiet->only_pipe, SIGPIPE);
+    sigemptyset(&pending);
+    (void)sigpending(&pending);
+    quiet->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    (void)pthread_sigmask(SIG_BLOCK, &quiet->only_pipe, &quiet->before);
+}
+
+static void
+end_quiet_pipe(const struct quiet_pipe *quiet, bool is_raised)
+{
+    const struct timespec now = {0};
+    while (is_raised && !quiet->was_pending && sigtimedwait(&quiet->only_pipe, NULL, &now) < 0 && errno == EINTR)
+        ;
+    (void)pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
+}
+
 /* Returns 0, or the number of the error. */
 static int
-write_bytes(int file, const char *bytes, size_t count)
+write_all(int file, const char *bytes, size_t count)
 {
     while (count > 0) {
         ssize_t written = write(file, bytes, count);
@@ -213,19 +242,38 @@ write_bytes(int file, const char *bytes, size_t count)
     return 0;
 }
 
-static void
+static int
+write_bytes(int file, const char *bytes, size_t count)
+{
+    struct quiet_pipe quiet;
+    begin_quiet_pipe(&quiet);
+    int failure = write_all(file, bytes, count);
+    end_quiet_pipe(&quiet, failure == EPIPE);
+    return failure;
+}
+
+/* Returns the number of the error that breaks the trace, once for each trace; else 0. The caller reports it when it holds no lock. */
+static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
     int before = errno;
     int failure = atomic_load(&trace->broken) ? 0 : write_bytes(trace->file, chunk, bytes);
-    if (failure && !atomic_exchange(&trace->broken, true))
-        ferryi_log(trace->log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", trace->path, strerror(failure));
+    if (failure && atomic_exchange(&trace->broken, true))
+        failure = 0;
     errno = before;
+    return failure;
 }
 
-/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given up meanwhile. */
-FERRYI_REQUIRES(ferryi_trace_mutex)
 static void
+report(const struct ferryi_log *log, const char *path, int failure)
+{
+    if (failure)
+        ferryi_log(log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", path, strerror(failure));
+}
+
+/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given up meanwhile. Returns as write_chunk() does. */
+FERRYI_REQUIRES(ferryi_trace_mutex)
+static int
 flush(ferryi_trace *trace)
 {
     while (trace->writing)
@@ -237,34 +285,53 @@ flush(ferryi_trace *trace)
     trace->used = 0;
     trace->writing = true;
     ferryi_mutex_unlock(&trace->mutex);
-    write_chunk(trace, full, bytes);
+    int failure = write_chunk(trace, full, bytes);
     ferryi_mutex_lock(&trace->mutex);
     trace->writing = false;
     ferryi_cond_broadcast(&trace->idle);
+    return failure;
 }
 
 static void
 add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
 {
+    int failure = 0;
     ferryi_mutex_lock(&trace->mutex);
-    while (trace->used + bytes > CHUNK_BYTES)
-        flush(trace);
+    while (trace->used + bytes > CHUNK_BYTES) {
+        int number = flush(trace);
+        failure = number ? number : failure;
+    }
     memcpy(trace->chunk + trace->used, lines, bytes);
     trace->used += bytes;
     ferryi_mutex_unlock(&trace->mutex);
+    report(trace->log, trace->path, failure);
 }
 
-/* The program ends and has not destroyed the context. */
+/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of what the report needs: the trace may be closed meanwhile. */
+static int
+flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
+{
+    int failure = 0;
+    ferryi_mutex_lock(&traces.mutex);
+    for (ferryi_trace *trace = traces.first; trace && !failure; trace = trace->next) {
+        ferryi_mutex_lock(&trace->mutex);
+        failure = flush(trace);
+        ferryi_mutex_unlock(&trace->mutex);
+        *out_log = *trace->log;
+        snprintf(path, path_bytes, "%s", trace->path);
+    }
+    ferryi_mutex_unlock(&traces.mutex);
+    return failure;
+}
+
+/* The program ends and has not destroyed the context. A log callback may wait for a thread that opens a trace, so no lock is held. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
-    ferryi_mutex_lock(&traces.mutex);
-    for (ferryi_trace *trace = traces.first; trace; trace = trace->next) {
-        ferryi_mutex_lock(&trace->mutex);
-        flush(trace);
-        ferryi_mutex_unlock(&trace->mutex);
-    }
-    ferryi_mutex_unlock(&traces.mutex);
+    struct ferryi_log log;
+    char path[256];
+    for (int failure; (failure = flush_some(&log, path, sizeof(path))) != 0;)
+        report(&log, path, failure);
 }
 
 /* -- entries --------------------------------------------------------------------------------------- */
@@ -499,12 +566,13 @@ ferryi_trace_close(ferryi_trace **trace_address)
     *trace_address = NULL;
     unlist(trace);
     ferryi_mutex_lock(&trace->mutex);
-    flush(trace);
+    int failure = flush(trace);
     ferryi_mutex_unlock(&trace->mutex);
     char line[512], *at = put_track(trace, put_name(line, 'i', "trace", "end"), ferryi_thread_id());
     at = PUT(at, ",\"ts\":");
     at = put_time(at, ferryi_now_ns() - trace->origin_ns);
     at = PUT(at, ",\"s\":\"p\",\"args\":{}}\n]\n");
-    write_chunk(trace, line, (size_t)(at - line));
+    int last_failure = write_chunk(trace, line, (size_t)(at - line));
+    report(trace->log, trace->path, failure ? failure : last_failure);
     trace_free(trace);
 }

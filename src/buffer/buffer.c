@@ -153,11 +153,11 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    bool has_owner = options->on_release || options->release_on;
-    struct ferryi_store_extra *extra = has_owner ? ferryi_store_make_extra(store) : NULL;
-    if (has_owner && !extra) {
+    bool needs_extra = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
+    struct ferryi_store_extra *extra = needs_extra ? ferryi_store_make_extra(store) : NULL;
+    if (needs_extra && !extra) {
         ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory to remember its owner");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory for its owner and its counters");
     }
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
@@ -478,6 +478,22 @@ refuse_end(const ferry_buffer *buffer)
     ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
 }
 
+/*
+ * An import may be of a lease of its own context, whose last owner its deleter then gives back. That deleter cannot end the context: this call is
+ * around it. So the call is an owner until nothing of it is left. NULL: there is no need, or a callback of the context is around the call too.
+ */
+static ferry_context *
+keep_context(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    ferry_context *context = store->context;
+    if (!extra || !atomic_load_explicit(&extra->is_import, memory_order_relaxed) || context->inherited)
+        return NULL;
+    if (ferryi_callback_thread.innermost && ferryi_callback_may_be_inside(context))
+        return NULL;
+    return ferryi_context_try_own(context) ? context : NULL;
+}
+
 void
 ferry_buffer_destroy(ferry_buffer **buffer)
 {
@@ -504,7 +520,10 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         ferryi_bury(gone, free);
     else if (is_view)
         free(gone);
+    ferry_context *context = keep_context(store);
     ferryi_store_release(store);
+    if (context)
+        ferryi_context_disown(&context);
 }
 
 ferry_status

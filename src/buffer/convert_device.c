@@ -94,7 +94,7 @@ ferry_status
 ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source, size_t count)
 {
     ferryi_engine *engine = work->store->context->engine;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert", .traffic = &work->store->traffic};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert", .traffic = ferryi_store_traffic(work->store)};
     uint64_t first = UINT64_MAX;
     struct scratch scratch;
     ferry_status status = take_scratch(work, sizeof(first), &scratch);

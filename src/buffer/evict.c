@@ -194,7 +194,7 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
         hunt->patient = hunt->patient || is_busy_for_a_moment(store);
     } else if (!ferryi_bodies_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
-        ferryi_traffic_count_eviction(&store->traffic);
+        ferryi_traffic_count_eviction(ferryi_store_traffic(store));
         out->place = place;
         if (store->context->trace)
             out->evicted = ferryi_observed_store(store);
@@ -237,7 +237,7 @@ write_back_and_drop(struct prey *prey)
     /* A pin needs no claim: one may have come meanwhile. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         prey->gone = forget(store, prey->place, device);
-        ferryi_traffic_count_eviction(&store->traffic);
+        ferryi_traffic_count_eviction(ferryi_store_traffic(store));
     } else if (!had_host && is_ours_to_give(store, host) && !is_only_there(store, host)) {
         unused = forget(store, FERRY_PLACE_HOST, host);
     }

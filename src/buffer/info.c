@@ -145,14 +145,16 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     out->places_with_copy = validity.exists;
     out->places_current = validity.written && !validity.lost ? validity.all & places : 0;
     out->scopes = ferryi_store_scopes(store);
-    out->leases = store->lease_count;
+    out->leases = ferryi_lease_count(store);
     out->lease_labels = "";
-    out->handles = store->references - store->lease_count;
+    out->handles = store->references - out->leases;
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;
     out->page_locked = host->pointer && host->pinned;
     add_copies(store, out);
-    ferryi_traffic_read(&store->traffic, out);
+    const struct ferryi_traffic *traffic = ferryi_store_traffic(store);
+    if (traffic)
+        ferryi_traffic_read(traffic, out);
     *out_host = host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
 }
 
@@ -160,8 +162,29 @@ void
 ferryi_stores_reset_traffic(ferry_context *context)
 {
     ferryi_mutex_lock(&context->store_mutex);
-    for (ferryi_store *store = context->stores; store; store = store->next)
-        ferryi_traffic_reset(&store->traffic);
+    for (ferryi_store *store = context->stores; store; store = store->next) {
+        struct ferryi_traffic *traffic = ferryi_store_traffic(store);
+        if (traffic)
+            ferryi_traffic_reset(traffic);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+}
+
+void
+ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes)
+{
+    size_t length = 0;
+    *text = 0;
+    ferryi_mutex_lock(&context->store_mutex);
+    for (ferryi_store *store = context->stores; store && length + sizeof("; ") < text_bytes; store = store->next) {
+        size_t gap = length > 0 ? sizeof("; ") - 1 : 0;
+        ferryi_store_lock(store);
+        size_t more = ferryi_lease_labels(store, text + length + gap, text_bytes - length - gap);
+        ferryi_store_unlock(store);
+        if (more > 0)
+            memcpy(text + length, "; ", gap);
+        length += more > 0 ? gap + more : 0;
+    }
     ferryi_mutex_unlock(&context->store_mutex);
 }
 

@@ -11,11 +11,19 @@
 
 /* -- what a store knows of its leases -------------------------------------------------------------- */
 
+FERRYI_REQUIRES(ferryi_store_spin)
+static const ferry_lease *
+first_of(const ferryi_store *store)
+{
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra ? extra->leases : NULL;
+}
+
 uint32_t
 ferryi_leases_at(const ferryi_store *store, int place)
 {
     uint32_t count = 0;
-    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+    for (const ferry_lease *lease = first_of(store); lease; lease = lease->next)
         count += lease->place == place;
     return count;
 }
@@ -23,7 +31,7 @@ ferryi_leases_at(const ferryi_store *store, int place)
 const char *
 ferryi_lease_label(const ferryi_store *store, const struct ferryi_claim *claim)
 {
-    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+    for (const ferry_lease *lease = first_of(store); lease; lease = lease->next)
         if (lease->scope.id == claim->id && lease->scope.store)
             return lease->label;
     return NULL;
@@ -35,7 +43,7 @@ ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes)
     size_t length = 0;
     if (text_bytes > 0)
         *text = 0;
-    for (const ferry_lease *lease = store->leases; lease; lease = lease->next)
+    for (const ferry_lease *lease = first_of(store); lease; lease = lease->next)
         if (*lease->label)
             ferryi_text_append(text, text_bytes, &length, "%s%s", length > 0 ? "; " : "", lease->label);
     return length;
@@ -46,7 +54,7 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
 {
     char labels[FERRYI_SCOPES_TEXT];
     ferryi_store_lock(store);
-    uint32_t count = place == FERRYI_PLACE_NONE ? store->lease_count : ferryi_leases_at(store, place);
+    uint32_t count = place == FERRYI_PLACE_NONE ? ferryi_lease_count(store) : ferryi_leases_at(store, place);
     (void)ferryi_lease_labels(store, labels, sizeof(labels));
     ferryi_store_unlock(store);
     if (count == 0)
@@ -55,19 +63,20 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        count == 1 ? " keeps" : "s keep", *labels ? ", held by " : "", labels);
 }
 
-/* The caller has a handle, or another lease has. */
+/* The caller has a handle, or another lease has. The store has its `extra`. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach(ferry_lease *lease, ferryi_store *store, int place)
 {
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     lease->store = store;
     lease->place = (uint8_t)place;
     lease->prev = NULL;
-    lease->next = store->leases;
+    lease->next = extra->leases;
     if (lease->next)
         lease->next->prev = lease;
-    store->leases = lease;
-    store->lease_count++;
+    extra->leases = lease;
+    extra->lease_count++;
     store->references++;
     store->copies[place].pins++;
 }
@@ -77,10 +86,11 @@ FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 detach(ferry_lease *lease, ferryi_store *store)
 {
-    *(lease->prev ? &lease->prev->next : &store->leases) = lease->next;
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    *(lease->prev ? &lease->prev->next : &extra->leases) = lease->next;
     if (lease->next)
         lease->next->prev = lease->prev;
-    store->lease_count--;
+    extra->lease_count--;
     store->copies[lease->place].pins--;
 }
 
@@ -224,6 +234,24 @@ ferry_lease_retain(ferry_lease *lease)
     return lease;
 }
 
+bool
+ferryi_lease_share(ferry_lease *lease)
+{
+    const struct ferryi_scope *scope = &lease->scope;
+    ferryi_store *store = scope->store;
+    if (!ferry_lease_is_open(lease))
+        return false;
+    /* A lease of zero elements has no claim. */
+    if (!store)
+        return ferry_lease_retain(lease);
+    ferryi_store_lock(store);
+    bool open = scope->slot < store->claim_high && store->claims[scope->slot].id == scope->id;
+    if (open)
+        (void)ferry_lease_retain(lease);
+    ferryi_store_unlock(store);
+    return open;
+}
+
 /* Close an open READ that is alone, and let the store go, while others keep it; false: nothing was done. */
 static bool
 end_hit(ferry_lease *lease)
@@ -345,7 +373,8 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
 {
     if (!buffer || !element || !options || !out || !out_pointer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: buffer, element, options, out or out_pointer is NULL");
-    ferry_lease *lease = lease_new(options->label);
+    bool has_list = ferryi_store_extra_of(buffer->store) || ferryi_store_make_extra(buffer->store);
+    ferry_lease *lease = has_list ? lease_new(options->label) : NULL;
     if (!lease)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
     size_t count = options->count ? options->count : FERRY_REST;

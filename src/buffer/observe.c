@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/observe.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define ARGUMENTS_MOST 9
@@ -105,12 +106,13 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer ------------------------------------------------------------------------ */
 
-/* The offset of memory in the copy of its store. */
+/* The offset of memory in the replica of its store. The range lock of the transfer keeps the replica at its address, so the offset does not wrap. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {
     ferryi_store_lock(store);
     const char *base = ferryi_store_copy(store, place)->pointer;
+    assert(base && (const char *)memory >= base && (size_t)((const char *)memory - base) <= store->map.bytes);
     ferryi_store_unlock(store);
     return (size_t)((const char *)memory - base);
 }

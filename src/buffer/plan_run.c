@@ -99,6 +99,14 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
+/* A transfer between two buffers counts for its target, which may have no replica at a device and so no counters yet. */
+static ferry_status
+make_counters(const struct ferryi_piece *piece)
+{
+    bool counts = piece->target_owner && piece->target_place != piece->source_place;
+    return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
+}
+
 /* One stretch of a source whose bytes are valid at the same places. */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece, struct ferryi_segment segment)
@@ -117,6 +125,9 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
             place = ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
                                             ferryi_engine_reachable(plan->context->engine, place));
         set_source(&piece, source, place, segment.begin);
+        ferry_status status = make_counters(&piece);
+        if (status != FERRY_OK)
+            return status;
     }
     return add_piece(plan, &piece);
 }
@@ -312,7 +323,7 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
     }
     for (size_t i = 0; i < plan->claims.count; i++) {
         if (plan->carried[i] > 0)
-            ferryi_traffic_count(&plan->claims.items[i].store->traffic, direction, plan->carried[i]);
+            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction, plan->carried[i]);
         plan->carried[i] = 0;
     }
 }

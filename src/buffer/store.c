@@ -31,7 +31,7 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Everything but the room that it has. */
+/* Everything but the room that it has. What is kept of `extra` is zero (retire). */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -39,7 +39,9 @@ clean(ferryi_store *store, size_t total)
     struct ferryi_claim *claims = store->claims;
     uint32_t capacity = store->claim_capacity;
     ferryi_valid_map map = store->map;
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     memset(store, 0, total);
+    store->extra = extra;
     store->claims = claims;
     store->claim_capacity = capacity;
     store->map = map;
@@ -56,6 +58,14 @@ ferryi_store_make_extra(ferryi_store *store)
         return fresh;
     free(fresh);
     return extra;
+}
+
+ferry_status
+ferryi_store_make_counters(ferryi_store *store, const char *what)
+{
+    if (ferryi_store_make_extra(store))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s buffer \"%s\": no memory for its counters", what, ferryi_store_name(store));
 }
 
 static void
@@ -127,7 +137,10 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
     }
     if (store) {
         begin(store, context, bytes, options);
-        store->extra = extra;
+        if (extra) {
+            free_extra(ferryi_store_extra_of(store));
+            store->extra = extra;
+        }
         if (listed)
             list(context, store);
     }
@@ -289,6 +302,13 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
+/* Nobody may still read what is in it: it has counters only. */
+static bool
+is_spare(const struct ferryi_store_extra *extra)
+{
+    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->bodies) && atomic_load(&extra->number) == 0);
+}
+
 /* Out of the list; kept when there is room, and nobody may still be reading its name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
@@ -297,8 +317,12 @@ retire(ferry_context *context, ferryi_store *store)
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
     context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
-    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES && store->claim_capacity <= SPARE_CLAIMS && !ferryi_store_extra_of(store);
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES &&
+                store->claim_capacity <= SPARE_CLAIMS && is_spare(extra);
     if (kept) {
+        if (extra)
+            memset(extra, 0, sizeof(*extra));
         store->next = context->spare_stores;
         context->spare_stores = store;
         context->spare_store_count++;
@@ -363,12 +387,15 @@ ferryi_store_free(ferryi_store *store)
 }
 
 bool
-ferryi_store_is_going(ferryi_store *store)
+ferryi_store_retain_living(ferryi_store *store)
 {
     ferryi_store_lock(store);
-    bool going = store->references == 0 && store->claim_count == 0;
+    bool living = store->references > 0 || store->claim_count > 0;
+    store->references += living;
+    if (living) /* it does not go with its last claim any more, but with this reference */
+        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
     ferryi_store_unlock(store);
-    return going;
+    return living;
 }
 
 /* The calls that open scopes, as traces and messages name them. */
@@ -452,6 +479,7 @@ ferryi_stores_clear(ferry_context *context)
     ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
     while (spare) {
         ferryi_store *next = spare->next;
+        free_extra(ferryi_store_extra_of(spare));
         free_memory(spare);
         ferryi_context_release(context);
         spare = next;
@@ -497,10 +525,10 @@ ferryi_store_inherit(ferryi_store *store)
     if (extra) {
         atomic_store(&extra->bodies, NULL);
         extra->lost_text = NULL;
+        extra->leases = NULL;
+        extra->lease_count = 0;
     }
     store->claims = NULL;
-    store->leases = NULL;
-    store->lease_count = 0;
     store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;
     store->exists = 0;
     store->crowded = false;

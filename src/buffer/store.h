@@ -136,11 +136,15 @@ struct ferry_buffer {
     atomic_int references; /* owners; 0: the handle was destroyed */
 };
 
-/* What few stores have. */
+/* What idle stores without a name do not have. It is made with the first replica at a device, with the first lease, or when a member is needed. */
 struct ferryi_store_extra {
+    struct ferryi_traffic traffic;
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
     char *name; /* NULL: none; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
+    atomic_bool is_import; /* on_release may give back the last owner of the context */
     ferry_stream *release_on; /* NULL: the host waits for the last uses of wrapped memory */
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */
@@ -173,9 +177,6 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* NONE until it has its first handle; who made it, in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
-    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferry_lease *leases; /* live ones (lease.h), each among the references and the pins */
-    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
-    struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct ferryi_store *next, *prev; /* the context's list, youngest first */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_place_copy copies[];      /* by place; place_count + 1 */
 } ferryi_store;
@@ -203,8 +204,11 @@ FERRYI_REQUIRES(ferryi_store_spin) int ferryi_store_describe_scope(const ferryi_
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
 /* Called when a claim went and ferryi_store_is_over(), without the lock. Its memory may be kept for the next store. */
 void ferryi_store_free(ferryi_store *store);
-/* Another thread is in there with it, or about to be; it leaves the list in the end. The caller holds the mutex of the list, which keeps it until then. */
-bool ferryi_store_is_going(ferryi_store *store);
+/*
+ * A reference on a listed store, also on one that only open scopes keep. False: another thread is freeing it, or about to, and takes it out
+ * of the list in the end. The caller holds the mutex of the list, which keeps it until then.
+ */
+FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
 /* The context is being destroyed: memory goes, the shell stays. All work is done. */
 void ferryi_store_kill(ferryi_store *store);
 /* This is the child of a fork: as kill, without touching the memory of the parent. No other thread runs. */
@@ -219,6 +223,8 @@ ferryi_store_extra_of(const ferryi_store *store)
 
 /* Made at the first call; NULL, without a sentence, when there is no memory. Any thread. */
 struct ferryi_store_extra *ferryi_store_make_extra(ferryi_store *store);
+/* The same for what counts transfers. Without memory fails as `what`, such as "copy to", of this buffer. */
+ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
 static inline const char *
 ferryi_store_name(const ferryi_store *store)
@@ -235,13 +241,21 @@ ferryi_store_number(const ferryi_store *store)
     return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
-/* Whose bytes a job moves, and why: for messages, traces and counters. `offset` is where its first byte lies in the store; SIZE_MAX: unknown. */
+/* NULL: the store has never had a replica at a device, nor taken part in a transfer, so nothing was counted. */
+static inline struct ferryi_traffic *
+ferryi_store_traffic(const ferryi_store *store)
+{
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    return extra ? &extra->traffic : NULL;
+}
+
+/* Whose bytes a job moves, and why: for messages, traces and counters. The replicas that the job uses exist. `offset` is where its first byte lies in the store; SIZE_MAX: unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason, size_t offset)
 {
     job->buffer = ferryi_store_name(store);
     job->reason = reason;
-    job->traffic = &store->traffic;
+    job->traffic = ferryi_store_traffic(store);
     job->id = ferryi_store_number(store);
     job->offset = offset;
 }

@@ -68,12 +68,24 @@ home_of(const ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
+/* The counters exist before the first replica that can take part in a counted transfer. */
+static ferry_status
+make_counters(ferryi_store *store, int home)
+{
+    bool counts = home != FERRY_PLACE_HOST || store->memory == FERRY_MEMORY_MANAGED;
+    return counts ? ferryi_store_make_counters(store, "reserve memory of") : FERRY_OK;
+}
+
 ferry_status
 ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
 {
+    int home = home_of(store, place);
+    ferry_status status = make_counters(store, home);
+    if (status != FERRY_OK)
+        return status;
     const void *outer = ferryi_callback_thread.store;
     ferryi_callback_thread.store = store;
-    ferry_status status = take_block(store, home_of(store, place), ferryi_max_size(bytes, 1), out);
+    status = take_block(store, home, ferryi_max_size(bytes, 1), out);
     ferryi_callback_thread.store = outer;
     return status;
 }

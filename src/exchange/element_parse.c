@@ -13,7 +13,8 @@
 
 #define FIELDS_MAX 4096
 #define DEPTH_MAX 16
-#define NAME_BYTES 96
+#define NAME_BYTES 96       /* of a struct, in messages */
+#define FIELD_NAME_MOST 255 /* bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
@@ -135,7 +136,7 @@ read_shape(struct parser *p, size_t *count)
         while (*p->at == ' ')
             p->at++;
         if (!read_number(&p->at, &extent))
-            return malformed(p, "a shape is no list of numbers");
+            return *p->at >= '0' && *p->at <= '9' ? too_large(p) : malformed(p, "a shape is no list of numbers");
         if (!ferryi_mul_size(*count, extent, count))
             return too_large(p);
         while (*p->at == ' ')
@@ -226,6 +227,12 @@ read_struct(struct parser *p, struct item *item)
     return FERRY_OK;
 }
 
+static ferry_status
+name_too_long(const struct parser *p)
+{
+    return unsupported(p, "the name of a field has more than 255 bytes");
+}
+
 /* ":name:" into a copy, or NULL without one. */
 static ferry_status
 read_name(struct parser *p, char **out)
@@ -238,6 +245,8 @@ read_name(struct parser *p, char **out)
     if (!end || end == begin)
         return malformed(p, end ? "a name is empty" : "a name does not end");
     size_t length = (size_t)(end - begin);
+    if (length > FIELD_NAME_MOST)
+        return name_too_long(p);
     *out = malloc(length + 1);
     if (!*out)
         return no_memory(p);
@@ -277,6 +286,8 @@ add_nested(struct parser *p, const struct item *item, size_t offset, const char 
         ferry_field *field = &p->fields[i];
         char *joined;
         field->offset += offset;
+        if (strlen(name) + 1 + strlen(field->name) > FIELD_NAME_MOST)
+            return name_too_long(p);
         if (asprintf(&joined, "%s.%s", name, field->name) < 0)
             return no_memory(p);
         free((char *)field->name);
@@ -302,11 +313,11 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* The one struct that is the whole format keeps the names of its fields. */
+/* The one struct that is the whole format, from its first byte on, keeps the names of its fields. */
 static bool
-is_whole(const struct parser *p, const struct item *item, size_t number, const char *name)
+is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset, const char *name)
 {
-    return p->depth == 0 && number == 0 && !name && item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
+    return p->depth == 0 && number == 0 && offset == 0 && !name && item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
 /* One item at `extent->bytes`, which grows by it. */
@@ -339,7 +350,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     if (status != FERRY_OK)
         return status;
     *out_is_field = !item.is_padding;
-    if (item.is_padding || is_whole(p, &item, number, name)) {
+    if (item.is_padding || is_whole(p, &item, number, extent->bytes, name)) {
         free(name);
     } else if (item.count == 0) {
         free(name);

@@ -35,7 +35,12 @@ struct ferryi_import {
 ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options,
                                 const char *what, ferry_buffer **out);
 
-/* Fails unless the lease is open; `out` is an output. Exports are calls that a watching callback may not make. */
-ferry_status ferryi_export_check(ferry_lease *lease, const void *out, const char *what);
+/*
+ * Fails unless the lease is open, and adds an owner to it, which becomes that of the export. `out` is an output. Exports are calls that a watching callback
+ * may not make.
+ */
+ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
+/* The export failed with `status` and this thread's message, which `what` begins: gives that owner back. */
+ferry_status ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what);
 
 #endif

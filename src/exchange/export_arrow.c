@@ -40,6 +40,7 @@ wait_for_bytes(const ferry_lease *lease)
     return ferry_scope_wait(&scope);
 }
 
+/* The array takes over the owner that ferryi_export_begin() has added. */
 static ferry_status
 fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
 {
@@ -52,34 +53,39 @@ fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
     struct array *array = malloc(sizeof(*array));
     if (!array)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(*array));
-    *array = (struct array){.lease = ferry_lease_retain(lease), .buffers = {NULL, lease->pointer}};
+    *array = (struct array){.lease = lease, .buffers = {NULL, lease->pointer}};
     *out = (struct ArrowDeviceArray){.array = {.length = (int64_t)(lease->bytes / lease->element->bytes), .n_buffers = 2, .buffers = array->buffers,
                                                .release = release_array, .private_data = array},
                                      .device_id = type == FERRYI_DL_CPU ? -1 : id, .device_type = type};
     return FERRY_OK;
 }
 
+static ferry_status
+make_format(const ferry_lease *lease, char **out)
+{
+    char text[8];
+    if (lease->access != FERRY_READ)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "Arrow arrays do not change, and the lease may write");
+    if (ferry_element_text(lease->element, FERRY_TEXT_ARROW, text, sizeof(text)) == 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "Arrow has no format for %s", lease->element->name);
+    *out = strdup(text);
+    return *out ? FERRY_OK : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its schema");
+}
+
 ferry_status
 ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struct ArrowSchema *out_schema)
 {
     static const char what[] = "export a lease as an Arrow array";
-    char text[8];
-    ferry_status status = ferryi_export_check(lease, out_schema ? out : NULL, what);
+    char *format = NULL;
+    ferry_status status = ferryi_export_begin(lease, out_schema ? out : NULL, what);
     if (status != FERRY_OK || !out_schema)
         return status;
-    if (lease->access != FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: Arrow arrays do not change, and the lease may write", what);
-    size_t length = ferry_element_text(lease->element, FERRY_TEXT_ARROW, text, sizeof(text));
-    if (length == 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it has no format for %s", what, lease->element->name);
-    char *format = malloc(length + 1);
-    if (!format)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for its schema", what);
-    memcpy(format, text, length + 1);
-    status = fill_array(lease, out);
+    status = make_format(lease, &format);
+    if (status == FERRY_OK)
+        status = fill_array(lease, out);
     if (status != FERRY_OK) {
         free(format);
-        return ferryi_fail_in(status, "%s", what);
+        return ferryi_export_fail(lease, status, what);
     }
     *out_schema = (struct ArrowSchema){.format = format, .name = "", .release = release_schema, .private_data = format};
     return FERRY_OK;

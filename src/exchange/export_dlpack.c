@@ -126,6 +126,7 @@ delete_legacy(struct DLManagedTensor *self)
     end(self->manager_ctx);
 }
 
+/* The export takes over the owner that ferryi_export_begin() has added. */
 static ferry_status
 export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, struct export **out)
 {
@@ -143,19 +144,33 @@ export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, str
         free(export);
         return status;
     }
-    export->lease = ferry_lease_retain(lease);
+    export->lease = lease;
     *out = export;
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_export_check(ferry_lease *lease, const void *out, const char *what)
+ferryi_export_begin(ferry_lease *lease, const void *out, const char *what)
 {
     if (!lease || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: lease or out is NULL", what);
-    if (!ferry_lease_is_open(lease))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the lease is closed", what);
-    return ferryi_callback_check(what);
+    ferry_status status = ferryi_callback_check(what);
+    if (status == FERRY_OK)
+        status = ferryi_context_check_alive(lease->context, what);
+    if (status == FERRY_OK && !ferryi_lease_share(lease))
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the lease is closed", what);
+    return status;
+}
+
+ferry_status
+ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what)
+{
+    struct ferryi_kept_error kept;
+    ferryi_fail_in(status, "%s", what);
+    ferryi_last_error_keep(&kept);
+    ferry_lease_destroy(&lease);
+    ferryi_last_error_restore(&kept);
+    return status;
 }
 
 ferry_status
@@ -163,12 +178,12 @@ ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout, struct
 {
     static const char what[] = "export a lease as a DLPack tensor";
     struct export *export;
-    ferry_status status = ferryi_export_check(lease, out, what);
+    ferry_status status = ferryi_export_begin(lease, out, what);
     if (status != FERRY_OK)
         return status;
     status = export_lease(lease, layout, false, &export);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "%s", what);
+        return ferryi_export_fail(lease, status, what);
     export->versioned.version.major = 1;
     export->versioned.version.minor = 0;
     export->versioned.manager_ctx = export;
@@ -183,14 +198,15 @@ ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout,
 {
     static const char what[] = "export a lease as a legacy DLPack tensor";
     struct export *export;
-    ferry_status status = ferryi_export_check(lease, out, what);
+    ferry_status status = ferryi_export_begin(lease, out, what);
     if (status != FERRY_OK)
         return status;
     if (lease->access == FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it cannot say that the lease is a READ lease", what);
-    status = export_lease(lease, layout, true, &export);
+        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it cannot say that the lease is a READ lease");
+    else
+        status = export_lease(lease, layout, true, &export);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "%s", what);
+        return ferryi_export_fail(lease, status, what);
     export->legacy.manager_ctx = export;
     export->legacy.deleter = delete_legacy;
     *out = &export->legacy;

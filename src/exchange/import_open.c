@@ -7,7 +7,7 @@
 /* What all imports have in common: a checked struct becomes a wrap. */
 
 /*
- * The place of the memory. Managed memory belongs to every CUDA device, and its producers write 0 as its device: the place of the
+ * The place of the memory; ready_on is a stream of the context. Managed memory belongs to every CUDA device, and its producers write 0 as its device: the place of the
  * stream that it is ready on counts.
  */
 static ferry_status
@@ -46,17 +46,16 @@ check_emulated(ferry_context *context, const struct ferryi_import *import, int p
 
 /* The memory is ready when its user may touch it: the host waits, a stream is ordered. */
 static ferry_status
-order_after_producer(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on, int place)
+order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on, int place)
 {
-    ferryi_lane *lane;
-    if (!ready_on)
-        return FERRY_OK;
-    ferry_status status = ferryi_context_lane(context, ready_on, "import", &lane);
-    if (status != FERRY_OK)
-        return status;
-    if (place == FERRY_PLACE_HOST)
+    if (ready_on && place == FERRY_PLACE_HOST)
         return ferry_stream_synchronize(ready_on);
-    return import->event ? FERRYI_CALL(lane->device, stream_wait, lane->native, import->event) : FERRY_OK;
+    if (!ready_on || !import->event)
+        return FERRY_OK;
+    /* The event is not of the capture, which the wait would spoil. */
+    ferryi_lane *lane = ready_on->lane;
+    ferry_status status = ferryi_lane_check_capture(lane);
+    return status == FERRY_OK ? FERRYI_CALL(lane->device, stream_wait, lane->native, import->event) : status;
 }
 
 static ferry_status
@@ -64,6 +63,8 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
 {
     int place;
     size_t bytes, end;
+    ferryi_lane *lane;
+    ferry_status status = FERRY_OK;
     ferry_stream *ready_on = options->ready_on;
     if (!ferryi_mul_size(import->count, import->element->bytes, &bytes))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements of %zu bytes overflow a size", import->count, import->element->bytes);
@@ -71,7 +72,10 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu bytes at no address", bytes);
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
-    ferry_status status = find_place(context, import, ready_on, &place);
+    if (ready_on)
+        status = ferryi_context_lane(context, ready_on, "import", &lane);
+    if (status == FERRY_OK)
+        status = find_place(context, import, ready_on, &place);
     if (status != FERRY_OK)
         return status;
     status = check_emulated(context, import, place, bytes);
@@ -79,16 +83,19 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
         return status;
     if (place > 0 && !ready_on)
         ready_on = ferry_context_stream(context, place);
-    status = order_after_producer(context, import, ready_on, place);
+    status = order_after_producer(import, ready_on, place);
     if (status != FERRY_OK)
         return status;
     /* The address of an empty tensor means nothing. */
     void *memory = bytes > 0 ? import->memory : NULL;
     const ferry_wrap_options wrap = {.name = options->name, .on_release = import->on_release, .user = import->user,
                                      .read_only = import->read_only || options->read_only, .release_on = options->release_on};
-    return place == FERRY_PLACE_HOST
-               ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
-               : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+    status = place == FERRY_PLACE_HOST
+                 ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
+                 : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+    if (status == FERRY_OK)
+        atomic_store(&ferryi_store_extra_of((*out)->store)->is_import, true);
+    return status;
 }
 
 ferry_status

@@ -7,6 +7,26 @@
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
 
+/*
+ * The built-in elements that CUDA C++ has no names for come before every source. 64-bit integers are those of
+ * <cuda/std/cstdint>, so that a source may include it or declare them again.
+ */
+static const char builtin_declarations[] =
+    "#ifndef FERRY_NO_CUDA_TYPES\n"
+    "typedef signed char int8_t;\n"
+    "typedef short int16_t;\n"
+    "typedef int int32_t;\n"
+    "typedef long long int64_t;\n"
+    "typedef unsigned char uint8_t;\n"
+    "typedef unsigned short uint16_t;\n"
+    "typedef unsigned int uint32_t;\n"
+    "typedef unsigned long long uint64_t;\n"
+    "struct ferry_half { uint16_t bits; };\n"
+    "struct ferry_bfloat16 { uint16_t bits; };\n"
+    "struct ferry_complex_float { float real, imaginary; };\n"
+    "struct ferry_complex_double { double real, imaginary; };\n"
+    "#endif\n";
+
 /* What ferry_kernel_check() compiles for when it is not told. */
 #define DEFAULT_ARCHITECTURE 75
 
@@ -88,7 +108,7 @@ ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters, s
 {
     /* The compiler then counts lines as the author does. */
     static const char first_line[] = "#line 1\n";
-    size_t bytes = sizeof(first_line) + strlen(source);
+    size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
     for (size_t i = 0; i < parameter_count; i++) {
         const char *declaration = new_declaration(parameters, i);
         bytes += declaration ? strlen(declaration) + 1 : 0;
@@ -96,7 +116,7 @@ ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters, s
     char *text = malloc(bytes);
     if (!text)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of source", bytes);
-    char *end = text;
+    char *end = stpcpy(text, builtin_declarations);
     for (size_t i = 0; i < parameter_count; i++) {
         const char *declaration = new_declaration(parameters, i);
         if (declaration) {

@@ -318,8 +318,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
     if (run->done == 0)
         return status;
     ferryi_counter_add(&run->engine->counters[run->direction][run->staged], run->done);
-    if (run->job->traffic)
-        ferryi_traffic_count(run->job->traffic, run->direction, run->done);
+    ferryi_traffic_count(run->job->traffic, run->direction, run->done);
     tell(run);
     return status;
 }

@@ -21,7 +21,7 @@ counter_of(struct ferryi_traffic *traffic, ferry_direction direction)
 void
 ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes)
 {
-    struct ferryi_counter *counter = counter_of(traffic, direction);
+    struct ferryi_counter *counter = traffic ? counter_of(traffic, direction) : NULL;
     if (!counter)
         return;
     ferryi_counter_add(counter, bytes);
@@ -31,7 +31,8 @@ ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, 
 void
 ferryi_traffic_count_eviction(struct ferryi_traffic *traffic)
 {
-    atomic_fetch_add_explicit(&traffic->evictions, 1, memory_order_relaxed);
+    if (traffic)
+        atomic_fetch_add_explicit(&traffic->evictions, 1, memory_order_relaxed);
 }
 
 void

@@ -17,7 +17,7 @@ struct ferryi_traffic {
     _Atomic uint64_t last_ns; /* of ferryi_now_ns(); 0: none yet */
 };
 
-/* One more transfer. Those that stay at one place are not counted. */
+/* One more transfer. Those that stay at one place are not counted. Without counters (NULL) nothing is counted. */
 void ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes);
 void ferryi_traffic_count_eviction(struct ferryi_traffic *traffic);
 /* Writes the members of the info that are counters. */

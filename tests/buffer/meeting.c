@@ -75,11 +75,16 @@ meet_in(const char *slot, void (*run)(void *user), void *user)
 }
 
 #ifdef FERRYI_INTERLEAVES
+static _Thread_local bool meets_here; /* other threads come to points too */
+
 static void
 come_to_point(const void *site)
 {
     (void)site;
+    if (!meets_here)
+        return;
     atomic_store(&ferryi_interleave, NULL);
+    meets_here = false;
     visit.came = true;
     visit.run(visit.user);
 }
@@ -92,6 +97,7 @@ meet_at_point(void (*run)(void *user), void *user)
     visit.run = run;
     visit.user = user;
     visit.came = false;
+    meets_here = true;
     atomic_store(&ferryi_interleave, come_to_point);
 #else
     (void)run, (void)user;
@@ -103,6 +109,7 @@ meet_nowhere(void)
 {
 #ifdef FERRYI_INTERLEAVES
     atomic_store(&ferryi_interleave, NULL);
+    meets_here = false;
 #endif
 }
 

@@ -246,6 +246,14 @@ device_free(fixture *f, int place, void *memory)
 
 /* -- buffers --------------------------------------------------------------------------------------- */
 
+ferry_buffer_info
+info_of(ferry_buffer *buffer)
+{
+    ferry_buffer_info info;
+    OK(ferry_buffer_get_info(buffer, &info));
+    return info;
+}
+
 ferry_buffer *
 make_ints(fixture *f, size_t count)
 {
@@ -420,7 +428,7 @@ take_snapshot(ferry_buffer *buffer)
 {
     snapshot out;
     memset(&out, 0, sizeof(out));
-    OK(ferry_buffer_get_info(buffer, &out.info));
+    out.info = info_of(buffer);
     ferry_buffer_describe(buffer, out.text, sizeof(out.text));
     return out;
 }

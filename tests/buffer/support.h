@@ -87,6 +87,7 @@ void support_clear_error(void);
 #define DOUBLE ferry_double_element()
 #define BYTE ferry_byte_element()
 
+ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* With i + `first` at i, on the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);

@@ -75,26 +75,23 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Both launches make what a buffer keeps of its kernels; one is kept, and both kernels are on it. */
+/* Both launches make the list of kernels that a buffer keeps; one is kept, and both kernels are on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
     fixture *f = *state;
-    static const size_t parts[] = {sizeof(struct ferryi_store_extra), sizeof(struct ferryi_bodies)};
-    for (size_t i = 0; i < LENGTH(parts); i++) {
-        struct kernels k;
-        kernels_open(f, &k);
-        short_memory_meet(parts[i], launch_beside, &k);
-        OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 2, 1));
-        struct ferryi_bodies *bodies = atomic_load(&ferryi_store_extra_of(k.buffer->store)->bodies);
-        assert_int_equal(atomic_load(&bodies->pending), 2);
-        assert_true(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
-        expect_counting(f, k.buffer, 0, 0, COUNT / 2, 1);
-        expect_counting(f, k.buffer, 0, COUNT / 2, COUNT / 2, 2);
-        assert_int_equal(atomic_load(&bodies->pending), 0);
-        assert_false(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
-        kernels_close(&k);
-    }
+    struct kernels k;
+    kernels_open(f, &k);
+    short_memory_meet(sizeof(struct ferryi_bodies), launch_beside, &k);
+    OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 2, 1));
+    struct ferryi_bodies *bodies = atomic_load(&ferryi_store_extra_of(k.buffer->store)->bodies);
+    assert_int_equal(atomic_load(&bodies->pending), 2);
+    assert_true(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
+    expect_counting(f, k.buffer, 0, 0, COUNT / 2, 1);
+    expect_counting(f, k.buffer, 0, COUNT / 2, COUNT / 2, 2);
+    assert_int_equal(atomic_load(&bodies->pending), 0);
+    assert_false(atomic_load(&k.buffer->store->word) & FERRYI_STORE_BODIES);
+    kernels_close(&k);
 }
 
 static void
@@ -116,7 +113,7 @@ test_an_input_is_lost_during_the_launch(void **state)
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
-    short_memory_meet(sizeof(struct ferryi_store_extra), run_first_stream, &k);
+    short_memory_meet(sizeof(struct ferryi_bodies), run_first_stream, &k);
     expect_reason(launch_copy(&k.w, k.streams[1], target, 0, input, 50, 100));
     assert_non_null(strstr(ferry_last_error(), "input was lost"));
     expect_counting(f, target, 0, 0, COUNT, 5);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "tests/buffer/work.h"
+#include "tests/support/exchange.h"
 #include "tests/support/fakecuda.h"
 
 enum { COUNT = 1000, THREAD_LOCAL = 1, RELAXED = 2 };
@@ -280,6 +281,73 @@ test_capture_refuses_and_stays_valid(void **state)
     check_capture(f, RELAXED);
 }
 
+/* Imports while the stream `captured` is being captured. */
+static void
+try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *event, void *memory)
+{
+    int values[COUNT];
+    ferry_buffer *out = NULL;
+    const ferry_import_options options = {.ready_on = captured};
+    struct ArrowDeviceArray *array = exchange_arrow(memory, COUNT);
+    assert_non_null(array);
+    array->device_type = FERRYI_DL_CUDA;
+    array->device_id = 0;
+    array->sync_event = &event;
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
+    assert_non_null(strstr(ferry_last_error(), "captured"));
+    assert_non_null(array->array.release);
+    /* Another stream may wait. */
+    OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &(ferry_import_options){.ready_on = other}, &out));
+    ferry_buffer_destroy(&out);
+    /* For memory of the host the call would block until the captured stream is done. */
+    struct DLManagedTensorVersioned *tensor = exchange_versioned(values, COUNT);
+    assert_non_null(tensor);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, &options, &out));
+    assert_non_null(strstr(ferry_last_error(), "captured"));
+    exchange_free(tensor);
+}
+
+/* What would wait for a captured stream, or make it wait, is refused, and the capture stays valid. */
+static void
+test_exchange_in_a_capture(void **state)
+{
+    fixture *f = *state;
+    ferryi_device *device = device_of(f, 1);
+    ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0);
+    ferry_lease *lease;
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+    struct DLManagedTensorVersioned *tensor;
+    ferry_scope scope;
+    void *event, *memory, *pointer;
+    OK(device->ops->event_create(device, &event));
+    OK(device->ops->event_record(device, event, ferry_stream_native(b)));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, COUNT * sizeof(int), &memory));
+    fill_on(f, x, a, 0, COUNT, 3);
+    OK(ferry_stream_flush(a));
+    begin(a, THREAD_LOCAL);
+    try_exchange(f, a, b, event, memory);
+    open_on(x, a, FERRY_UPDATE, 0, COUNT, &scope);
+    OK(ferry_scope_close(&scope));
+    OK(ferry_lease_open(x, INT, &(ferry_lease_options){.access = FERRY_READ, .stream = a}, &lease, &pointer));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
+    assert_non_null(strstr(ferry_last_error(), "captured"));
+    /* A DLPack tensor is for the lease's stream, which waits for nothing. */
+    OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
+    tensor->deleter(tensor);
+    assert_int_equal(end(a), 0);
+    OK(ferry_lease_export_arrow(lease, &array, &schema));
+    ferry_lease_destroy(&lease);
+    array.array.release(&array.array);
+    schema.release(&schema);
+    OK(ferry_stream_synchronize(b));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    OK(device->ops->event_destroy(device, event));
+    ferry_buffer_destroy(&x);
+    DESTROY_STREAMS(&a, &b);
+}
+
 /* Graphs: pin and flush before, mark after each launch. */
 static void
 test_graphs_use_pinned_copies(void **state)
@@ -343,6 +411,7 @@ main(void)
         TEST(test_close_on_the_per_thread_stream),
         TEST(test_a_driver_that_does_not_tell),
         TEST(test_capture_refuses_and_stays_valid),
+        TEST(test_exchange_in_a_capture),
         TEST(test_graphs_use_pinned_copies),
     };
     static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";

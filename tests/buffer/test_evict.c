@@ -59,9 +59,7 @@ destroy_set(ferry_buffer **set, size_t count)
 static bool
 is_at(ferry_buffer *buffer, int place)
 {
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(buffer, &info));
-    return info.places_with_copy >> place & 1;
+    return info_of(buffer).places_with_copy >> place & 1;
 }
 
 /* -- working sets ---------------------------------------------------------------------------------- */

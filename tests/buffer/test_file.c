@@ -135,8 +135,7 @@ test_loads_arrive_where_they_should(void **state)
         OK(load(b, 10, 4000, path, 4 * 100, stream_or_null(f, place)));
         expect_moved(f, &before, place ? 16000 : 0, 0);
         assert_true(strcmp(f->trace_reason, "load") == 0 && f->trace.source_place == -1);
-        ferry_buffer_info info;
-        OK(ferry_buffer_get_info(b, &info));
+        ferry_buffer_info info = info_of(b);
         if (!f->coherent)
             assert_int_equal(info.places_with_copy, 1u << place);
         expect_counting(f, b, place, 10, 4000, 90);

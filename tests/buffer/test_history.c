@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "src/base/sanitizer.h"
 #include "src/buffer/buffer.h"
 #include "tests/support/copies.h"
 
@@ -225,8 +226,7 @@ static void
 expect_view(struct history *h, const struct model *m, ferry_buffer *handle, size_t begin, size_t count)
 {
     ferry_state state = model_state(m, begin, begin + count);
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(handle, &info));
+    ferry_buffer_info info = info_of(handle);
     if (info.state != state)
         fail_msg("%s: state %s instead of %s", h->name, ferry_state_name(info.state), ferry_state_name(state));
     if (info.places_with_copy != m->exists)
@@ -832,8 +832,7 @@ take_over_evictions(struct history *h)
 {
     for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
-        ferry_buffer_info info;
-        OK(ferry_buffer_get_info(m->handle, &info));
+        ferry_buffer_info info = info_of(m->handle);
         for (int place = 1; place <= h->f.places; place++) {
             if (!(m->exists & ~info.places_with_copy & BIT(place)))
                 continue;
@@ -933,7 +932,7 @@ static void
 test_random_histories_agree_with_the_model(void **state)
 {
     struct history *h = *state;
-    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", h->is_short ? 5000 : 20000);
+    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", (h->is_short ? 5000 : 20000) / (FERRYI_THREAD_SANITIZER ? 4 : 1));
     open_buffers(h);
     for (h->operation = 0; h->operation < count; h->operation++) {
         const struct operation *operation = choose_operation(h);

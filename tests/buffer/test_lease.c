@@ -27,14 +27,6 @@ lease_host(ferry_buffer *buffer, ferry_access access, int **out)
     return lease_with(buffer, (ferry_lease_options){.access = access, .label = LABEL}, out);
 }
 
-static ferry_buffer_info
-info_of(ferry_buffer *buffer)
-{
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(buffer, &info));
-    return info;
-}
-
 static void
 expect_error(const char *part)
 {

@@ -341,6 +341,54 @@ test_a_copy_comes_within_a_resize(void **state)
     fixture_close(&f);
 }
 
+/* -- the end of the context -------------------------------------------------------------------------- */
+
+static ferry_status
+destroy_it(ferry_buffer *buffer, int place)
+{
+    (void)place;
+    ferry_buffer_destroy(&buffer);
+    return FERRY_OK;
+}
+
+static ferry_scope left_open;
+
+static ferry_status
+close_it(ferry_buffer *buffer, int place)
+{
+    (void)buffer;
+    (void)place;
+    return ferry_scope_close(&left_open);
+}
+
+/* The last handle, or the last scope of a buffer without handles, goes at every point of the context's end: one of the two threads frees it. */
+static void
+test_a_buffer_goes_while_its_context_ends(void **state)
+{
+    (void)state;
+    need_points();
+    for (int by_scope = 0; by_scope <= 1; by_scope++) {
+        bool visited = true;
+        for (unsigned at = 1; visited; at++) {
+            struct visitor visitor = {.call = by_scope ? close_it : destroy_it, .countdown = at};
+            ferry_context *context;
+            void *memory;
+            OK(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &context));
+            OK(ferry_buffer_create(context, INT, COUNT, &(ferry_buffer_options){.name = "goes"}, &visitor.buffer));
+            if (by_scope) {
+                ferry_buffer *handle = visitor.buffer;
+                OK(ferry_buffer_open_host(handle, INT, FERRY_OVERWRITE, 0, COUNT, &left_open, &memory));
+                ferry_buffer_destroy(&handle);
+            }
+            meet_at_point(visit, &visitor);
+            ferry_context_destroy(&context);
+            visited = came(&visitor);
+            if (!visited)
+                (void)!visitor.call(visitor.buffer, 0);
+        }
+    }
+}
+
 /* Just after the call has looked at the count the buffer gets another one. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
@@ -533,6 +581,7 @@ main(void)
         cmocka_unit_test(test_a_wrap_ends_beside_its_eviction),
         cmocka_unit_test(test_a_pin_meets_the_end_of_a_shared_copy),
         cmocka_unit_test(test_a_copy_comes_within_a_resize),
+        cmocka_unit_test(test_a_buffer_goes_while_its_context_ends),
     };
     return cmocka_run_group_tests_name("meetings", tests, NULL, NULL);
 }

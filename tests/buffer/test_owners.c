@@ -26,6 +26,7 @@ struct owned {
     ferryi_mutex mutex;
     atomic_uint errors, ends; /* messages: errors, and ends on separate threads */
     char error[512];          /* the last one */
+    char remaining[512];      /* the last message about owners that remain */
     atomic_int step;
     atomic_bool stays;        /* a destroy was refused */
 };
@@ -39,6 +40,11 @@ note_log(ferry_log_level level, const char *message, void *user)
         snprintf(o->error, sizeof(o->error), "%s", message);
         ferryi_mutex_unlock(&o->mutex);
         atomic_fetch_add(&o->errors, 1);
+    }
+    if (level == FERRY_LOG_INFO && strstr(message, "remain")) {
+        ferryi_mutex_lock(&o->mutex);
+        snprintf(o->remaining, sizeof(o->remaining), "%s", message);
+        ferryi_mutex_unlock(&o->mutex);
     }
     if (strstr(message, "a separate thread has ended it"))
         atomic_fetch_add(&o->ends, 1);
@@ -542,10 +548,47 @@ group_setup(void **state)
     return 0;
 }
 
+/* "While other owners remain, the call only logs how many, and the labels of leases" */
+static void
+test_a_destroy_names_who_remains(void **state)
+{
+    struct owned o;
+    ferry_buffer *buffers[2];
+    ferry_lease *leases[3];
+    void *pointer;
+    static const char *const labels[3] = {"numpy, step.py:12", NULL, "torch"};
+    (void)state;
+    open_owned(&o);
+    ferry_context *second = ferry_context_retain(o.context);
+    ferry_context_destroy(&second);
+    assert_non_null(strstr(o.remaining, "1 other owner remains"));
+    assert_null(strstr(o.remaining, "lease"));
+    for (int i = 0; i < 2; i++)
+        OK(ferry_buffer_create(o.context, INT, COUNT, NULL, &buffers[i]));
+    for (int i = 0; i < 3; i++)
+        OK(ferry_lease_open(buffers[i / 2], INT, &(ferry_lease_options){.access = FERRY_READ, .label = labels[i]}, &leases[i], &pointer));
+    ferry_context_destroy(&o.context);
+    assert_non_null(strstr(o.remaining, "3 other owners remain"));
+    assert_non_null(strstr(o.remaining, labels[0]));
+    assert_non_null(strstr(o.remaining, labels[2]));
+    *o.remaining = 0;
+    for (int i = 0; i < 2; i++)
+        ferry_buffer_destroy(&buffers[i]);
+    for (int i = 0; i < 3; i++)
+        ferry_lease_destroy(&leases[i]);
+    /* Leases say nothing when they go: there may be many. */
+    assert_string_equal(o.remaining, "");
+    for (int i = 0; i < 5000 && atomic_load(&o.ends) == 0; i++)
+        ferryi_sleep_ns(1000000);
+    assert_int_equal(atomic_load(&o.ends), 1);
+    assert_int_equal(atomic_load(&o.errors), 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_destroy_names_who_remains),
         cmocka_unit_test(test_only_the_last_owner_ends_a_context),
         cmocka_unit_test(test_null_has_no_owners),
         cmocka_unit_test(test_owners_of_the_shared_context_are_the_same),

@@ -42,8 +42,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     }
     assert_true(ferry_buffer_is_page_locked(x));
     assert_int_equal(moved(f).auto_pinned, 1);
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(x, &info));
+    ferry_buffer_info info = info_of(x);
     assert_true(info.page_locked);
 
     ferry_transfer_stats before = moved(f);

@@ -88,8 +88,7 @@ static void ask_pinned(struct race *race) { (void)ferry_buffer_is_page_locked(ra
 static void
 ask_info(struct race *race)
 {
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(race->buffer, &info));
+    ferry_buffer_info info = info_of(race->buffer);
     assert_true(info.count == SHORT || info.count == LONG);
     assert_int_equal(info.bytes, info.count * 4);
 }

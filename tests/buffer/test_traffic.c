@@ -2,18 +2,12 @@
 /* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of the context. */
 #include <ferry/int_convert.h>
 
+#include <pthread.h>
+
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4 };
-
-static ferry_buffer_info
-info_of(ferry_buffer *buffer)
-{
-    ferry_buffer_info info;
-    OK(ferry_buffer_get_info(buffer, &info));
-    return info;
-}
 
 static void
 expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
@@ -117,6 +111,24 @@ test_lists_count_for_each_buffer(void **state)
     expect_traffic(f, x, 1, 80, 1, 120);
     expect_traffic(f, z, 0, 0, 0, 0);
     DESTROY_BUFFERS(&x, &y, &z);
+}
+
+/* A source that is partly at the host and partly at a device is copied at the host, where the target has never been anywhere else. */
+static void
+test_a_target_at_the_host_alone_counts(void **state)
+{
+    fixture *f = *state;
+    copy_list *list = NULL;
+    ferry_buffer *mixed = make_counting(f, COUNT, 5), *target = make_ints(f, COUNT);
+    touch(f, mixed, 1, FERRY_OVERWRITE, 0, COUNT / 2);
+    OK(copy_list_create(&list));
+    OK(copy_list_copy(list, target, INT, 0, mixed, 0, COUNT - 100));
+    OK(copy_list_copy(list, target, INT, COUNT - 100, mixed, COUNT - 100, 100));
+    OK(copy_list_submit(list, NULL));
+    copy_list_destroy(&list);
+    expect_traffic(f, target, 0, 0, 1, BYTES / 2);
+    expect_traffic(f, mixed, 0, 0, 0, 0);
+    DESTROY_BUFFERS(&mixed, &target);
 }
 
 struct sums {
@@ -326,6 +338,43 @@ test_evictions_are_counted(void **state)
     }
 }
 
+struct half {
+    fixture *f;
+    ferry_buffer *buffer;
+    pthread_barrier_t *begin;
+    size_t offset;
+};
+
+static void *
+read_half(void *argument)
+{
+    struct half *half = argument;
+    (void)pthread_barrier_wait(half->begin);
+    touch(half->f, half->buffer, 1, FERRY_READ, half->offset, COUNT / 2);
+    return NULL;
+}
+
+/* The counters are made by the thread that is first at the device: what the other one moves at the same time counts too. */
+static void
+test_threads_make_the_counters_at_once(void **state)
+{
+    fixture *f = *state;
+    pthread_barrier_t begin;
+    assert_int_equal(pthread_barrier_init(&begin, NULL, 2), 0);
+    for (int round = 0; round < 100; round++) {
+        ferry_buffer *b = make_counting(f, COUNT, round);
+        struct half halves[2] = {{f, b, &begin, 0}, {f, b, &begin, COUNT / 2}};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, read_half, &halves[0]), 0);
+        read_half(&halves[1]);
+        pthread_join(thread, NULL);
+        expect_traffic(f, b, 2, BYTES, 0, 0);
+        expect_counting(f, b, 1, 0, FERRY_REST, round);
+        ferry_buffer_destroy(&b);
+    }
+    pthread_barrier_destroy(&begin);
+}
+
 int
 main(void)
 {
@@ -334,11 +383,13 @@ main(void)
         TEST(test_the_last_transfer_has_a_time),
         TEST(test_a_view_reports_its_base),
         TEST(test_lists_count_for_each_buffer),
+        TEST(test_a_target_at_the_host_alone_counts),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
         cmocka_unit_test(test_between_devices),
         TEST(test_a_cancelled_copy_counts_what_arrived),
         TEST(test_evictions_are_counted),
+        TEST(test_threads_make_the_counters_at_once),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);
 }

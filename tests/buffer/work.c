@@ -55,7 +55,7 @@ struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-static struct control own, *control = &own;
+static struct control own, *_Atomic control = &own; /* work on a lost device may still read it when another takes its place */
 
 void
 work_delay(unsigned microseconds)

@@ -252,6 +252,30 @@ def check_text(tap, programs, path):
         (any("stream" in (t or "") for t in texts), "no row of a stream"), (any("traced" in (t or "") for t in texts), "no row of a thread")))
 
 
+def check_foreign_texts(tap, programs):
+    """A trace by another program: its texts have control characters and bytes that are not UTF-8."""
+    path = programs.folder / "foreign.json"
+    evil = b"\\u001b[31m\\u0007\x7f\x9b\xc2\x9b\xff\xed\xa0\x80\xf5\xe2\x82 \xe2\x82\xac"
+    move = (b'{"ph":"X","cat":"transfer","name":"upload","pid":1,"tid":1,"ts":%d,"dur":5,"args":{"buffer":"b' + evil + b'","id":1,"reason":"r' + evil +
+            b'","offset":0,"bytes":64,"from":"f' + evil + b'","to":"t' + evil + b'","move":1}},\n')
+    use = (b'{"ph":"b","cat":"scope","name":"update_device","pid":1,"tid":1,"ts":1,"id":"1.1","args":{"buffer":"b' + evil +
+           b'","id":1,"offset":0,"bytes":64,"access":"update","place":"t' + evil + b'"}},\n')
+    path.write_bytes(b"[\n" + move % 1 + use + move % 9 +
+                     b'{"ph":"X","cat":"wait","name":"w' + evil + b'","pid":1,"tid":1,"ts":2,"dur":5,"args":{}}\n]\n')
+    for option in ([], ["--json"]):
+        done = subprocess.run([programs.command, "trace", *option, str(path)], capture_output=True, check=False)
+        try:
+            text = done.stdout.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text, done.returncode = str(error), 99
+        controls = {c for c in text if (ord(c) < 0x20 and c != "\n") or 0x7f <= ord(c) < (0xa0 if not option else 0x80)}
+        found = all(word in text for word in ("b", "r", "f", "t", "w")) and text.count("\u20ac") >= 5
+        problems = expect((done.returncode == 0, text), (not controls, f"control characters {controls!r}"), (found, text))
+        if option and not problems:
+            json.loads(text)
+        tap.case("texts of a foreign trace " + ("as JSON" if option else "as text"), problems)
+
+
 # -- odd ends ---------------------------------------------------------------------------------------
 
 
@@ -328,6 +352,22 @@ def check_limit(tap, programs):
         (summary["complete"] is False, "complete"), (path.stat().st_size == 100000, f"{path.stat().st_size}")))
 
 
+def check_pipes(tap, programs):
+    """The trace goes to a pipe, whose reader goes."""
+    for how in ("pipe", "pipe-exit"):
+        path = programs.folder / f"{how}.fifo"
+        os.mkfifo(path)
+        program = subprocess.Popen([programs.traced, how, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(path, "rb", buffering=0) as reader:
+            made = program.stdout.readline()
+            reader.read(1)
+        out, errors = program.communicate("go\n", timeout=60)
+        lines = [line for line in errors.splitlines() if "trace" in line]
+        tap.case(f"a pipe whose reader goes: {how}", expect(
+            (made == "made\n", made), (program.returncode == 0, f"{program.returncode}"), (out == ("clean\n" if how == "pipe" else ""), out),
+            (len(lines) == 1 and "log 1:" in lines[0] and str(path) in lines[0], errors)))
+
+
 def check_words(tap, programs, path):
     done = programs.trace("--help")
     tap.case("--help", expect((all(w in done.stdout for w in ("--json", "--svg", "--top", "--round-trips", "FERRY_TRACE")), done.stdout),
@@ -366,9 +406,11 @@ def main():
         check_perfetto(tap, path)
         check_known_summary(tap, programs, path)
         check_text(tap, programs, path)
+        check_foreign_texts(tap, programs)
         check_ends(tap, programs)
         check_files(tap, programs)
         check_limit(tap, programs)
+        check_pipes(tap, programs)
         check_words(tap, programs, path)
     return tap.end()
 

@@ -4,6 +4,7 @@
  * wrong use.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,6 +334,66 @@ run_full(const char *path)
     return 0;
 }
 
+/* The file is a pipe whose reader has gone: all calls go on, and no SIGPIPE is left for later. */
+static int
+run_pipe(const char *path)
+{
+    ferry_context *context = create_context(path);
+    sigset_t pending, blocked;
+    printf("made\n");
+    fflush(stdout);
+    if (getchar() == EOF) /* the reader goes now */
+        exit(1);
+    fill_chunks(context);
+    ferry_context_destroy(&context);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    printf("%s\n", sigismember(&pending, SIGPIPE) || sigismember(&blocked, SIGPIPE) ? "left" : "clean");
+    return 0;
+}
+
+static char second_path[256];
+
+static void *
+open_second(void *user)
+{
+    ferry_context *second;
+    CHECK(ferry_context_create(&(ferry_context_options){.devices = "host", .trace_file = second_path}, &second));
+    ferry_context_destroy(&second);
+    return user;
+}
+
+/* Waits for a thread that opens and closes a trace. */
+static void
+wait_in_log(ferry_log_level level, const char *message, void *user)
+{
+    pthread_t thread;
+    if (level > FERRY_LOG_ERROR)
+        return;
+    fprintf(stderr, "log %d: %s\n", (int)level, message);
+    if (pthread_create(&thread, NULL, open_second, user) == 0)
+        pthread_join(thread, NULL);
+}
+
+/* The same, when the entries are written at the end of the program: the callback holds no lock of the traces. */
+static int
+run_pipe_exit(const char *path)
+{
+    const ferry_context_options options = {.devices = "host", .log = wait_in_log, .trace_file = path};
+    ferry_context *context;
+    snprintf(second_path, sizeof(second_path), "%s.second", path);
+    CHECK(ferry_context_create(&options, &context));
+    printf("made\n");
+    fflush(stdout);
+    if (getchar() == EOF)
+        exit(1);
+    alarm(20);
+    ferry_float_buffer buffer = create_buffer(context, "late", COUNT);
+    overwrite_host(buffer);
+    exit(0);
+}
+
 /* Watching callbacks may open scopes that are hits, also in a traced context. */
 static bool
 open_in_callback(size_t done, size_t total, void *user)
@@ -367,7 +428,7 @@ main(int argc, char **argv)
         const char *how;
         int (*run)(const char *path);
     } ways[] = {{"known", run_known}, {"contexts", run_contexts}, {"abort", run_abort}, {"exit", run_exit},        {"fork", run_fork},
-                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}};
+                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}, {"pipe", run_pipe}, {"pipe-exit", run_pipe_exit}};
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
         if (!strcmp(argv[1], ways[i].how))
             return ways[i].run(argc > 2 ? argv[2] : NULL);

@@ -6,8 +6,10 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "mylib/mylib_kernels.h"
 #include "mylib/samples.h"
 #include "mylib/vec3_buffer.h"
+#include "mylib/vectors.h"
 #include "yourlib/yourlib.h"
 
 #define COUNT 1000
@@ -172,6 +174,47 @@ scale_vectors(ferry_context *context)
     ferry_kernel_destroy(&kernel);
 }
 
+/* The same kernel from one source, over a view. */
+static void
+scale_from_one_source(ferry_context *context)
+{
+    struct mylib_vec3 vector = {1, {2, 3}};
+    mylib_vec3_buffer vectors = {0}, view = {0};
+    mylib_kernels kernels = {0};
+    double sum = 0;
+
+    MUST(mylib_kernels_create(context, &kernels));
+    MUST(mylib_vec3_create(context, 8, NULL, &vectors));
+    MUST(mylib_vec3_fill(vectors, 0, FERRY_REST, vector, NULL));
+    MUST(mylib_vec3_view(vectors, 4, 4, &view));
+    MUST(mylib_scale(&kernels, ferry_context_stream(context, 1), view, vector, 10));
+    MUST(mylib_length(&kernels, ferry_context_stream(context, 1), vectors, &sum));
+    EXPECT(sum == 4 * 1 + 4 * 11);
+    mylib_vec3_destroy(&view);
+    mylib_vec3_destroy(&vectors);
+    mylib_kernels_destroy(&kernels);
+}
+
+/* What programs in other languages call. */
+static void
+shift_vectors(ferry_context *context)
+{
+    ferry_buffer *line = NULL;
+    ferry_float_buffer numbers = {0};
+    mylib_vec3_buffer vectors = {0};
+    struct mylib_vec3 one;
+
+    MUST(mylib_line(context, 10, &line));
+    MUST(mylib_shift(line, 0.5f));
+    MUST(mylib_vec3_from_raw(line, &vectors));
+    MUST(mylib_vec3_copy_to(vectors, 9, &one, 1, NULL));
+    EXPECT(one.x == 9.5f && one.v[1] == 1);
+    ferry_buffer_destroy(&line);
+    MUST(ferry_float_create(context, 10, NULL, &numbers));
+    EXPECT(mylib_shift(numbers.raw, 0.5f) == FERRY_ERROR_WRONG_TYPE);
+    ferry_float_destroy(&numbers);
+}
+
 int
 main(void)
 {
@@ -182,6 +225,8 @@ main(void)
     move_vectors(context);
     convert_vectors(context);
     scale_vectors(context);
+    scale_from_one_source(context);
+    shift_vectors(context);
     ferry_context_destroy(&context);
     return 0;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds and runs the consumer's project in a temporary folder, with Ferry as a subproject and with an installed Ferry.
+# Builds and runs the consumer's project in a temporary folder, with Ferry as a subproject and with an installed Ferry,
+# which Meson finds by pkg-config and CMake by its package, also where it was moved to.
 # Also: a change of a template or of a type file reaches what depends on it, and the installed generator may be moved.
 set -eu
 
@@ -9,6 +10,8 @@ root=$(dirname "$(dirname "$here")")
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 passed=0
+# What is tried is how a project takes Ferry; how fast it is then, is not.
+quick="-Dbuildtype=plain"
 
 die() { printf 'consumer: %s\n' "$*" >&2; exit 1; }
 ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
@@ -20,7 +23,7 @@ run() {
 
 copy_consumer() {
     mkdir -p "$1"
-    cp -R "$here/meson.build" "$here/program.c" "$here/mylib" "$here/yourlib" "$here/subprojects" "$1"
+    cp -R "$here/meson.build" "$here/CMakeLists.txt" "$here/program.c" "$here/mylib" "$here/yourlib" "$here/subprojects" "$1"
 }
 
 contains() {
@@ -30,7 +33,7 @@ contains() {
 # A copy, so that the templates can be changed.
 copy_ferry() {
     mkdir -p "$1"
-    for entry in meson.build meson_options.txt LICENSE gen templates include src cli; do
+    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran cli; do
         cp -R "$root/$entry" "$1"
     done
 }
@@ -41,7 +44,7 @@ as_subproject() {
     ferry=$project/subprojects/ferry
     copy_consumer "$project"
     copy_ferry "$ferry"
-    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled \
+    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
     run meson test -C "$build" --no-suite ferry
     contains '^Ok: *3' "$temporary/log"
@@ -54,7 +57,8 @@ as_subproject() {
     contains 'changed template' "$build/subprojects/ferry/include/ferry/float.h"
     ok "as a subproject: a changed template rebuilds"
 
-    sed 's|"struct mylib_vec3 {|"/* changed type */ struct mylib_vec3 {|' "$project/mylib/vec3.json" >"$temporary/vec3.json"
+    sed 's|"kind": "struct",|"kind": "struct", "cuda_declaration": "/* changed type */ struct mylib_vec3 { float x, v[2]; };",|' \
+        "$project/mylib/vec3.json" >"$temporary/vec3.json"
     cp "$temporary/vec3.json" "$project/mylib/vec3.json"
     run meson compile -C "$build"
     contains 'changed type' "$build/mylib/vec3_buffer.h"
@@ -68,7 +72,7 @@ as_installed() {
     project=$temporary/installed
     copy_consumer "$project"
     run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
-        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled \
+        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
     run meson install -C "$temporary/ferry"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
@@ -79,6 +83,21 @@ as_installed() {
     if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
         die "an installed file names the source folder: $(grep -rlF "$root" "$prefix/bin" "$prefix/share" "$prefix/include")"
     fi
+}
+
+# Projects in other languages, with the C library mylib in the same process.
+as_language() { # FOLDER COMPILER
+    if ! command -v "$2" >/dev/null; then
+        echo "skipped: the project in $1, because $2 is not installed"
+        return
+    fi
+    project=$temporary/$1
+    mkdir -p "$project"
+    cp -R "$here/$1/." "$here/mylib" "$project"
+    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
+    LD_LIBRARY_PATH=$prefix/lib run meson test -C "$project/build"
+    contains '^Ok: *3' "$temporary/log"
+    ok "installed: the project in $1 exchanges buffers with the C library"
 }
 
 # The first block of the language in docs/install.md, which may be part of a list.
@@ -104,14 +123,53 @@ as_documented() {
         return
     fi
     { printf 'cmake_minimum_required(VERSION 3.20)\nproject(documented C)\n'; of_document cmake; } >"$project/CMakeLists.txt"
-    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run cmake -S "$project" -B "$project/made"
+    run cmake -S "$project" -B "$project/made" -DCMAKE_PREFIX_PATH="$prefix"
     run cmake --build "$project/made"
     LD_LIBRARY_PATH=$prefix/lib run "$project/made/program"
     ok "installed: the same with CMake"
 }
 
+# The consumer's libraries and program with CMake, from where Ferry lies.
+with_cmake() {
+    if ! command -v cmake >/dev/null; then
+        echo "skipped: $1, because cmake is not installed"
+        return
+    fi
+    project=$temporary/cmake-$3
+    copy_consumer "$project"
+    run cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$2" -DCMAKE_C_FLAGS=-Werror
+    run cmake --build "$project/build"
+    run sh -c "cd '$project/build' && ctest --output-on-failure"
+    contains '100% tests passed, 0 tests failed out of 3' "$temporary/log"
+    sed 's|"kind": "struct",|"kind": "struct", "cuda_declaration": "/* changed type */ struct mylib_vec3 { float x, v[2]; };",|' \
+        "$project/mylib/vec3.json" >"$temporary/vec3.json"
+    cp "$temporary/vec3.json" "$project/mylib/vec3.json"
+    run cmake --build "$project/build"
+    contains 'changed type' "$project/build/mylib.ferry/mylib/vec3_buffer.h"
+    ok "$1"
+    cmake_refuses "$2" 'ferry_generate(TARGET nothing TYPES x.json)' "TARGET: is 'nothing'"
+    cmake_refuses "$2" 'ferry_generate(TARGET t TYPES x.json)' 'x.json: there is no such file'
+    cmake_refuses "$2" 'ferry_generate(TARGET t TYPE x.json)' "unknown arguments 'TYPE;x.json'"
+    cmake_refuses "$2" 'find_package(ferry 1.0 REQUIRED)' 'requested version "1.0"'
+    ok "$1: mistakes are named"
+}
+
+# A line that CMake refuses, and words of its message, which it wraps.
+cmake_refuses() {
+    mkdir -p "$temporary/refused"
+    { printf 'cmake_minimum_required(VERSION 3.20)\nproject(refused C)\nfind_package(ferry REQUIRED)\n'
+      printf 'add_executable(t t.c)\n%s\n' "$2"; } >"$temporary/refused/CMakeLists.txt"
+    echo 'int main(void) { return 0; }' >"$temporary/refused/t.c"
+    if cmake -S "$temporary/refused" -B "$temporary/refused/build" -DCMAKE_PREFIX_PATH="$1" >"$temporary/log" 2>&1; then
+        die "CMake takes: $2"
+    fi
+    tr -s ' \n' ' ' <"$temporary/log" | grep -qF "$3" || { cat "$temporary/log" >&2; die "no '$3' for: $2"; }
+}
+
 as_moved() {
+    with_cmake "installed: builds and passes with CMake" "$prefix" installed
     mv "$prefix" "$temporary/moved"
+    with_cmake "moved: builds and passes with CMake" "$temporary/moved" moved
     run "$temporary/moved/bin/ferry-gen" header "$temporary/installed/mylib/vec3.json" -o "$temporary/vec3_buffer.h"
     cmp -s "$temporary/vec3_buffer.h" "$temporary/installed/build/mylib/vec3_buffer.h" || die "the moved generator writes something else"
     ok "installed: the generator works from where it was moved"
@@ -119,6 +177,8 @@ as_moved() {
 
 as_subproject
 as_installed
+as_language cpp c++
+as_language fortran gfortran
 as_documented
 as_moved
 printf '%d passed, 0 failed\n' "$passed"

@@ -7,6 +7,7 @@
 
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
+#include "tests/support/exchange.h"
 
 /*
  * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may let go of it; and may make contexts of its own.
@@ -326,6 +327,137 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
     let_things_go(&t);
 }
 
+/* -- exchange -------------------------------------------------------------------------------------- */
+
+/* Leases at the host, at the device and for an update, with an export of each kind; and an import. */
+struct exchanged {
+    ferry_buffer *buffer, *imported;
+    ferry_lease *leases[3];
+    struct DLManagedTensorVersioned *tensors[2];
+    struct DLManagedTensor *legacy;
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+};
+
+static int imported_memory[16];
+
+static void
+make_exchanged(fixture *f, struct exchanged *e)
+{
+    static const struct {
+        ferry_access access;
+        bool at_device;
+    } leases[3] = {{FERRY_READ, false}, {FERRY_READ, true}, {FERRY_UPDATE, false}};
+    void *pointer;
+    memset(e, 0, sizeof(*e));
+    e->buffer = make_counting(f, COUNT, 5);
+    for (int i = 0; i < 3; i++)
+        OK(ferry_lease_open(e->buffer, INT, &(ferry_lease_options){.access = leases[i].access, .place = leases[i].at_device, .offset = (size_t)i * 64,
+                                                                   .count = 64, .stream = leases[i].at_device ? f->stream : NULL},
+                            &e->leases[i], &pointer));
+    OK(ferry_lease_export_dlpack(e->leases[0], NULL, &e->tensors[0]));
+    OK(ferry_lease_export_arrow(e->leases[0], &e->array, &e->schema));
+    OK(ferry_lease_export_dlpack(e->leases[1], NULL, &e->tensors[1]));
+    OK(ferry_lease_export_dlpack_legacy(e->leases[2], NULL, &e->legacy));
+    struct DLManagedTensorVersioned *producer = exchange_versioned(imported_memory, LENGTH(imported_memory));
+    assert_non_null(producer);
+    OK(ferry_buffer_import_dlpack(f->context, producer, NULL, &e->imported));
+}
+
+static void
+delete_exports(struct exchanged *e)
+{
+    for (int i = 0; i < 2; i++)
+        e->tensors[i]->deleter(e->tensors[i]);
+    e->legacy->deleter(e->legacy);
+    e->array.array.release(&e->array.array);
+    e->schema.release(&e->schema);
+}
+
+static void
+destroy_leases(struct exchanged *e)
+{
+    for (int i = 0; i < 3; i++)
+        ferry_lease_destroy(&e->leases[i]);
+}
+
+static void
+ask_exchange(ferry_context *context, struct exchanged *e)
+{
+    struct DLManagedTensorVersioned *tensor = exchange_versioned(imported_memory, 4);
+    struct DLManagedTensor *legacy = exchange_legacy(imported_memory, 4);
+    struct ArrowDeviceArray *arrow = exchange_arrow(imported_memory, 4), array;
+    struct ArrowSchema schema;
+    ferry_buffer *made;
+    int32_t type, id;
+    TRUE(tensor && legacy && arrow);
+    REFUSED(ferry_buffer_import_dlpack(context, tensor, NULL, &made));
+    REFUSED(ferry_buffer_import_dlpack_legacy(context, legacy, NULL, &made));
+    REFUSED(ferry_buffer_import_arrow(context, arrow, &exchange_int_schema, NULL, &made));
+    TRUE(exchange_deleted() == 0);
+    exchange_free(tensor);
+    exchange_free(legacy);
+    exchange_free(arrow);
+    REFUSED(ferry_lease_export_dlpack(e->leases[0], NULL, &tensor));
+    REFUSED(ferry_lease_export_dlpack_legacy(e->leases[2], NULL, &legacy));
+    REFUSED(ferry_lease_export_arrow(e->leases[0], &array, &schema));
+    REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
+}
+
+/* The child deletes exports before or after leases, buffers and the context, or leaves all to its exit. */
+static void
+be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
+{
+    alarm(HANGS_AFTER_S);
+    ask_exchange(context, e);
+    if (how & 1)
+        delete_exports(e);
+    if (how & 2) {
+        destroy_leases(e);
+        ferry_buffer_destroy(&e->imported);
+        ferry_buffer_destroy(&e->buffer);
+        ferry_context_destroy(&context);
+        TRUE(!e->buffer && !e->imported && !context);
+    }
+    if (how == 2)
+        delete_exports(e);
+    if (how & 4)
+        _exit(0);
+    exit(0);
+}
+
+static void
+test_exports_in_the_child(void **state)
+{
+    fixture *f = *state;
+    struct exchanged e;
+    if (ALLOCATOR_MAY_HANG)
+        skip();
+    make_exchanged(f, &e);
+    for (int how = 0; how < 8; how++) {
+        int ended = 0;
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            be_the_exchanging_child(f->context, &e, how);
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFEXITED(ended));
+        assert_int_equal(WEXITSTATUS(ended), 0);
+    }
+    /* The parent's are as they were. */
+    assert_int_equal(info_of(e.buffer).leases, 3);
+    assert_int_equal(exchange_deleted(), 0);
+    destroy_leases(&e);
+    assert_int_equal(info_of(e.buffer).leases, 3);
+    delete_exports(&e);
+    assert_int_equal(info_of(e.buffer).leases, 0);
+    expect_counting(f, e.buffer, 0, 0, COUNT, 5);
+    ferry_buffer_destroy(&e.buffer);
+    ferry_buffer_destroy(&e.imported);
+    assert_int_equal(exchange_deleted(), 1);
+}
+
 struct busy {
     ferry_context *context;
     int places;
@@ -461,6 +593,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_exports_in_the_child),
         TEST(test_child_is_refused_everything_and_parent_goes_on),
         TEST(test_forks_in_the_midst_of_work),
         TEST(test_shared_context_of_the_parent_is_not_the_childs),

@@ -11,7 +11,7 @@
 
 /* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full one, which FERRY_LONG=1 asks for. */
 
-#define IDLE_BYTES 352 /* of heap for one idle buffer in a context with one device */
+#define IDLE_BYTES 256 /* of heap for one idle buffer in a context with one device */
 #define COPY_BYTES 48  /* more, for each further device */
 
 static bool

@@ -10,15 +10,10 @@
 
 #include <ferry/ferry.h>
 
-#include "examples/hillshade/hillshade_kernel.h"
 #include "examples/pipeline/scramble.h"
-#include "examples/two_devices/spread.h"
-
-/* The program, for the text in it. */
-int vector_add_main(void);
-#define main vector_add_main
-#include "examples/vector_add.c"
-#undef main
+#include "hillshade_kernels.h"
+#include "spread_kernels.h"
+#include "vector_add_kernels.h"
 
 enum { SKIPPED = 77 };
 
@@ -43,14 +38,12 @@ int
 main(void)
 {
     static const char broken[] = "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
-    ferry_parameter parameters[HILLSHADE_PARAMETER_COUNT];
-    const ferry_kernel_source hillshade = hillshade_kernel_source(parameters);
-    ferry_parameter scramble_parameters[SCRAMBLE_PARAMETER_COUNT], spread_parameters[SPREAD_PARAMETER_COUNT];
+    ferry_parameter shade[12], scramble[SCRAMBLE_PARAMETER_COUNT], spread[7], add[4];
     const ferry_kernel_source sources[] = {
-        hillshade,
-        scramble_kernel_source(scramble_parameters),
-        spread_kernel_source(spread_parameters),
-        {.name = "vector_add", .cuda_source = cuda_source},
+        hillshade_shade_source(shade),
+        scramble_kernel_source(scramble),
+        heat_spread_source(spread),
+        vector_add_source(add),
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         ferry_status status = check(&sources[i]);

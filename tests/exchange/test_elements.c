@@ -154,7 +154,8 @@ test_numbers_of_the_buffer_protocol(void **state)
     static const char *const malformed[] = {"", " ", "@", "k", "f}", "T{f:x:", "T{f:x", "T{f::}", "(2f", "(,2)f", "()f", "(a)f", "2", "T", "T{f:x:f:x:}", "<n", "=N"};
     for (size_t i = 0; i < LENGTH(malformed); i++)
         refuse(INVALID, FERRY_TEXT_BUFFER, malformed[i]);
-    static const char *const large[] = {"99999999999999999999f", "(9223372036854775807,9)B", "(9223372036854775807)d", "T{(18446744073709551615)B:a:f:b:}"};
+    static const char *const large[] = {"99999999999999999999f", "(9223372036854775807,9)B", "(9223372036854775807)d", "T{(18446744073709551615)B:a:f:b:}",
+                                        "(99999999999999999999)f", "(2, 99999999999999999999)f"};
     for (size_t i = 0; i < LENGTH(large); i++)
         refuse(FERRY_ERROR_OVERFLOW, FERRY_TEXT_BUFFER, large[i]);
 }
@@ -273,6 +274,15 @@ test_one_struct_has_many_spellings(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:x:f(2)f}", &out));
     assert_string_equal(out->fields[1].name, "f1");
     assert_string_equal(out->fields[2].name, "f2");
+    /* A struct behind padding is not the whole format. */
+    OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}", &out));
+    assert_int_equal(out->bytes, 8);
+    assert_int_equal(out->field_count, 1);
+    assert_int_equal(out->fields[0].offset, 4);
+    assert_string_equal(out->fields[0].name, "f0.x");
+    OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}:inner:", &out));
+    assert_int_equal(out->fields[0].offset, 4);
+    assert_string_equal(out->fields[0].name, "inner.x");
     /* Text is bytes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{i:id:12s:name:}", &out));
     assert_int_equal(out->bytes, 16);
@@ -325,6 +335,35 @@ test_limits_of_structs(void **state)
     memmove(text + 2, text, strlen(text) + 1);
     strcat(memcpy(text, "T{", 2), "}");
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
+}
+
+/* "names of fields longer than 255 bytes" */
+static void
+test_limits_of_names(void **state)
+{
+    (void)state;
+    char text[1024], name[257];
+    const ferry_element *out;
+    memset(name, 'n', sizeof(name));
+    for (int length = 254; length <= 256; length++) {
+        snprintf(text, sizeof(text), "T{f:%.*s:}", length, name);
+        if (length <= 255) {
+            OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
+            assert_int_equal(strlen(out->fields[0].name), length);
+        } else {
+            refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
+            assert_non_null(strstr(ferry_last_error(), "255 bytes"));
+        }
+        /* The same for the name that a field of a nested struct gets. */
+        snprintf(text, sizeof(text), "T{T{f:%.*s:}:%.*s:}", length - 101, name, 100, name);
+        if (length <= 255) {
+            OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
+            assert_int_equal(strlen(out->fields[0].name), length);
+        } else {
+            refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
+            assert_non_null(strstr(ferry_last_error(), "255 bytes"));
+        }
+    }
 }
 
 /* -- elements made at run time --------------------------------------------------------------------- */
@@ -479,6 +518,7 @@ main(void)
         cmocka_unit_test(test_one_struct_has_many_spellings),
         cmocka_unit_test(test_bytes_without_structure),
         cmocka_unit_test(test_limits_of_structs),
+        cmocka_unit_test(test_limits_of_names),
         cmocka_unit_test(test_descriptions_are_kept_once),
         cmocka_unit_test(test_descriptions_are_checked),
         cmocka_unit_test(test_descriptions_without_memory),

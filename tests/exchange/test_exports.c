@@ -536,6 +536,141 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
     }
 }
 
+/* -- exports beside other calls -------------------------------------------------------------------- */
+
+enum export_kind { DLPACK, LEGACY, ARROW, EXPORT_KINDS };
+
+/* What an export of one of the kinds made. */
+struct exported {
+    struct DLManagedTensorVersioned *tensor;
+    struct DLManagedTensor *legacy;
+    struct ArrowDeviceArray array;
+    struct ArrowSchema schema;
+};
+
+static ferry_status
+export_as(enum export_kind kind, ferry_lease *lease, struct exported *out)
+{
+    switch (kind) {
+    case DLPACK: return ferry_lease_export_dlpack(lease, NULL, &out->tensor);
+    case LEGACY: return ferry_lease_export_dlpack_legacy(lease, NULL, &out->legacy);
+    default: return ferry_lease_export_arrow(lease, &out->array, &out->schema);
+    }
+}
+
+static void
+end_export(enum export_kind kind, struct exported *exported)
+{
+    if (kind == DLPACK)
+        exported->tensor->deleter(exported->tensor);
+    else if (kind == LEGACY)
+        exported->legacy->deleter(exported->legacy);
+    else
+        exported->array.array.release(&exported->array.array);
+    if (kind == ARROW)
+        exported->schema.release(&exported->schema);
+}
+
+static ferry_status
+try_update(ferry_buffer *b)
+{
+    ferry_scope scope;
+    void *pointer;
+    ferry_status status = ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, 1, &scope, &pointer);
+    if (status == FERRY_OK)
+        OK(ferry_scope_close(&scope));
+    return status;
+}
+
+static void
+destroy_beside(void *lease)
+{
+    ferry_lease_destroy(lease);
+}
+
+static void
+close_beside(void *lease)
+{
+    OK(ferry_lease_close(*(ferry_lease **)lease));
+}
+
+/* Another thread closes or destroys the lease while the export allocates its memory. The export was first: it keeps the lease. */
+static void
+test_a_lease_goes_while_it_is_exported(void **state)
+{
+    fixture *f = *state;
+    /* A tensor of one dimension with its shape and its strides; an array with its two buffers. */
+    static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
+    for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
+        for (int closes = 0; closes < 2; closes++) {
+            ferry_buffer *b = make_counting(f, COUNT, 0);
+            struct exported exported;
+            void *pointer;
+            ferry_lease *lease = lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
+            short_memory_meet(allocations[kind], closes ? close_beside : destroy_beside, &lease);
+            OK(export_as(kind, lease, &exported));
+            short_memory_disarm();
+            assert_int_equal(lease == NULL, !closes);
+            assert_int_equal(info_of(b).leases, 1);
+            assert_int_equal(try_update(b), closes ? FERRY_OK : FERRY_ERROR_BUSY);
+            end_export(kind, &exported);
+            if (closes)
+                FAILS(FERRY_ERROR_INVALID_STATE, export_as(kind, lease, &exported));
+            ferry_lease_destroy(&lease);
+            OK(try_update(b));
+            assert_int_equal(info_of(b).leases, 0);
+            ferry_buffer_destroy(&b);
+        }
+    }
+}
+
+struct closer {
+    ferry_lease *lease;
+    pthread_barrier_t *begin;
+};
+
+static void *
+close_it(void *argument)
+{
+    struct closer *closer = argument;
+    (void)pthread_barrier_wait(closer->begin);
+    OK(ferry_lease_close(closer->lease));
+    ferry_lease_destroy(&closer->lease);
+    return NULL;
+}
+
+/* Exports succeed until the lease is closed, and fail from the moment that the buffer can be written again. */
+static void
+test_exports_beside_a_close(void **state)
+{
+    fixture *f = *state;
+    pthread_barrier_t begin;
+    assert_int_equal(pthread_barrier_init(&begin, NULL, 2), 0);
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    for (int round = 0; round < 300; round++) {
+        enum export_kind kind = (enum export_kind)(round % EXPORT_KINDS);
+        struct exported exported;
+        pthread_t thread;
+        void *pointer;
+        ferry_lease *lease = lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
+        struct closer closer = {ferry_lease_retain(lease), &begin};
+        assert_int_equal(pthread_create(&thread, NULL, close_it, &closer), 0);
+        (void)pthread_barrier_wait(&begin);
+        for (bool closed = false; !closed;) {
+            closed = try_update(b) == FERRY_OK;
+            ferry_status status = export_as(kind, lease, &exported);
+            assert_true(status == FERRY_ERROR_INVALID_STATE || (status == FERRY_OK && !closed));
+            if (status == FERRY_OK)
+                end_export(kind, &exported);
+        }
+        pthread_join(thread, NULL);
+        ferry_lease_destroy(&lease);
+    }
+    assert_int_equal(info_of(b).leases, 0);
+    ferry_buffer_destroy(&b);
+    pthread_barrier_destroy(&begin);
+}
+
 int
 main(void)
 {
@@ -552,6 +687,8 @@ main(void)
         TEST(test_an_import_of_an_export),
         TEST(test_arrow_arrays),
         TEST(test_arrow_arrays_are_ready_for_any_stream),
+        TEST(test_a_lease_goes_while_it_is_exported),
+        TEST(test_exports_beside_a_close),
     };
     return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
 }

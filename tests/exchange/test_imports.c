@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define COUNT 24
 #define INVALID FERRY_ERROR_INVALID_ARGUMENT
@@ -130,6 +131,49 @@ test_the_last_handle_may_go_on_any_thread(void **state)
         assert_int_equal(pthread_create(&thread, NULL, destroy_it, b), 0);
         pthread_join(thread, NULL);
         assert_int_equal(exchange_deleted(), deleted + 1);
+    }
+}
+
+static void
+note_end(ferry_log_level level, const char *message, void *user)
+{
+    atomic_int *notes = user;
+    atomic_fetch_add(&notes[0], level == FERRY_LOG_ERROR);
+    atomic_fetch_add(&notes[1], strstr(message, "has ended it") != NULL);
+}
+
+/* A lease that was exported and imported by its own context, and that nobody else owns any more, in each way in which the import can end. */
+static void
+test_an_import_may_be_the_last_owner_of_its_context(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        atomic_int notes[2] = {0, 0};
+        ferry_context *context;
+        ferry_buffer *b, *twin;
+        ferry_lease *lease;
+        struct DLManagedTensorVersioned *tensor;
+        void *pointer;
+        int value = 0;
+        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE"), .log = note_end, .log_user = notes}, &context));
+        OK(ferry_buffer_create_from(context, INT, &(int){5}, 1, NULL, &b));
+        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE}, &lease, &pointer));
+        OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
+        OK(ferry_buffer_import_dlpack(context, tensor, NULL, &twin));
+        ferry_lease_destroy(&lease);
+        ferry_buffer_destroy(&b);
+        ferry_context_destroy(&context);
+        OK(ferry_buffer_prefetch(twin, 0, 1, 1, NULL));
+        OK(ferry_buffer_copy_to(twin, INT, 0, &value, 1, NULL));
+        assert_int_equal(value, 5);
+        if (how == 0)
+            ferry_buffer_destroy(&twin);
+        else
+            OK(how == 1 ? ferry_buffer_unwrap(&twin, NULL) : ferry_buffer_abandon(&twin));
+        for (int i = 0; atomic_load(&notes[1]) == 0 && atomic_load(&notes[0]) == 0 && i < 60000; i++)
+            ferryi_sleep_ns(1000000);
+        assert_int_equal(notes[0], 0);
+        assert_int_equal(notes[1], 1);
     }
 }
 
@@ -780,6 +824,10 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT), &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
+        /* The place of a stream of another context means nothing here. */
+        made = make(VERSIONED, COUNT);
+        set_device(f, 1, exchange_around(made), VERSIONED, memory);
+        refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 2)});
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, INVALID, VERSIONED, made, &(ferry_import_options){.ready_on = stream_of(f, 2)});
@@ -850,6 +898,7 @@ main(void)
         TEST(test_memory_of_the_host_is_used_in_place),
         TEST(test_a_tensor_without_a_deleter),
         TEST(test_the_last_handle_may_go_on_any_thread),
+        TEST(test_an_import_may_be_the_last_owner_of_its_context),
         TEST(test_a_deleter_may_use_the_library),
         TEST(test_the_context_ends_first),
         TEST(test_without_memory_nothing_is_taken),

@@ -6,14 +6,13 @@ Each bad file is a good one with one thing changed. schema.json must accept the 
 schema can tell; without the jsonschema package that half is skipped.
 """
 
-import copy
 import json
 import os
 import pathlib
 import sys
 import tempfile
 
-from harness import BUILTIN, GEN, TYPES, Tap, ferry_gen
+from harness import BUILTIN, DROP, GEN, TYPES, Tap, changed, ferry_gen
 
 try:
     import jsonschema
@@ -22,8 +21,10 @@ except ImportError:
 
 FLOAT = dict(json.loads((BUILTIN / "float.json").read_text()), prefix="mylib", header="mylib/float.h")
 VEC3 = json.loads((TYPES / "vec3.json").read_text())
-DROP = object()
-COMMANDS = ("header", "convert", "convert-pairs", "check")
+PAIR = {"ferry": 1, "prefix": "mylib", "name": "pair", "c_type": "struct pair", "header": "pair.h", "kind": "struct",
+        "fields": [{"name": "a", "type": "float"}, {"name": "b", "type": "double"}]}
+CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y", "type": "int"}, {"name": "pairs", "type": "pair"}])
+COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
@@ -77,9 +78,7 @@ CHANGES = [
     ("scalar with bytes", FLOAT, ["bytes"], 4, "bytes", "structs only"),
     ("scalar with a CUDA declaration", FLOAT, ["cuda_declaration"], "x", "cuda_declaration", "structs only"),
     ("struct with bits", VEC3, ["bits"], 96, "bits", "scalars only"),
-    ("struct without bytes", VEC3, ["bytes"], DROP, "bytes", "missing"),
     ("struct of no bytes", VEC3, ["bytes"], 0, "bytes", "is 0"),
-    ("struct without align", VEC3, ["align"], DROP, "align", "missing"),
     ("align that is no power of two", VEC3, ["align"], 12, "align", "power of two"),
     ("align that does not divide the size", VEC3, ["align"], 64, "align", "does not divide", BEYOND_SCHEMA),
     ("struct without fields", VEC3, ["fields"], DROP, "fields", "missing"),
@@ -91,9 +90,21 @@ CHANGES = [
     ("field name that is a reserved word", VEC3, ["fields", 1, "name"], "a.new", "fields[1].name", "reserved word",
      BEYOND_SCHEMA),
     ("field listed twice", VEC3, ["fields", 1, "name"], "x", "fields[1].name", "twice", BEYOND_SCHEMA),
-    ("field of an unknown type", VEC3, ["fields", 0, "type"], "long", "fields[0].type", "one of float, double"),
-    ("field of a type that is nearly a known one", VEC3, ["fields", 0, "type"], "int32", "fields[0].type", "did you mean 'int32_t'?"),
-    ("field without an offset", VEC3, ["fields", 0, "offset"], DROP, "fields[0].offset", "missing"),
+    ("field of an unknown type", VEC3, ["fields", 0, "type"], "long double", "fields[0].type", "one of float, double", BEYOND_SCHEMA),
+    ("field of a type that is nearly a known one", VEC3, ["fields", 0, "type"], "int32", "fields[0].type", "did you mean 'int32_t'?",
+     BEYOND_SCHEMA),
+    ("field whose type file is not there", VEC3, ["fields", 0, "type"], "no/such.json", "fields[0].type", "the name of a type file",
+     BEYOND_SCHEMA),
+    ("field of the struct itself", VEC3, ["fields", 0, "type"], "bad", "fields[0].type", "the struct that holds this field", BEYOND_SCHEMA),
+    ("field of a nested struct without an offset", VEC3, ["fields", 2, "offset"], DROP, "fields[2].offset", "missing; 'label.tag' is inside",
+     BEYOND_SCHEMA),
+    ("field that is wider than the struct", VEC3, ["fields", 1, "count"], [2, 5], "fields[1].count", "makes 40 bytes", BEYOND_SCHEMA),
+    ("field without dimensions", VEC3, ["fields", 1, "count"], [], "fields[1].count", "a list of them"),
+    ("field with a dimension of 0", VEC3, ["fields", 1, "count"], [2, 0], "fields[1].count", "holds 0"),
+    ("fields without offsets that end past the size", CELL, ["bytes"], 16, "fields[2].offset", "past 'bytes' = 16", BEYOND_SCHEMA),
+    ("size that the fields' alignment does not divide", CELL, ["bytes"], 28, "bytes", "is 28; expected a multiple of 8", BEYOND_SCHEMA),
+    ("more fields than a struct may have", CELL, ["fields", 2, "count"], 1025, "fields", "expected at most 1024", BEYOND_SCHEMA),
+    ("fields too wide for any struct", CELL, ["fields", 0, "count"], 2**29 - 1, "bytes", "by the fields; expected at most", BEYOND_SCHEMA),
     ("field at a negative offset", VEC3, ["fields", 0, "offset"], -4, "fields[0].offset", "from 0"),
     ("field past the end", VEC3, ["fields", 3, "offset"], 28, "fields[3].offset", "past 'bytes'", BEYOND_SCHEMA),
     ("fields that overlap", VEC3, ["fields", 1, "offset"], 2, "fields[1].offset", "overlaps 'x'", BEYOND_SCHEMA),
@@ -103,15 +114,26 @@ CHANGES = [
     ("empty CUDA declaration", VEC3, ["cuda_declaration"], "", "cuda_declaration", "empty"),
     ("CUDA declaration with a NUL", VEC3, ["cuda_declaration"], "a\0b", "cuda_declaration", "control", BEYOND_SCHEMA),
     ("CUDA declaration too long", VEC3, ["cuda_declaration"], "x" * 5000, "cuda_declaration", "at most"),
-    ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "decimal", "conversions[0].from", "built-in"),
+    ("conversion from an unknown type", VEC3, ["conversions", 0, "from"], "decimal", "conversions[0].from", "built-in", BEYOND_SCHEMA),
+    ("conversion from the type itself", VEC3, ["conversions", 0, "from"], "bad", "conversions[0].from", "the type itself", BEYOND_SCHEMA),
+    ("cpp that is text", VEC3, ["cpp"], "yes", "cpp", "true or false"),
     ("conversion from a type that is nearly a known one", VEC3, ["conversions", 0, "from"], "int_16", "conversions[0].from",
-     "did you mean 'int16'?"),
-    ("conversion to an unknown type", VEC3, ["conversions", 2, "to"], "decimal", "conversions[2].to", "built-in"),
+     "did you mean 'int16'?", BEYOND_SCHEMA),
+    ("conversion to an unknown type", VEC3, ["conversions", 2, "to"], "decimal", "conversions[2].to", "built-in", BEYOND_SCHEMA),
     ("conversion both ways in one", VEC3, ["conversions", 2, "from"], "float", "conversions[2].to", "one of the two"),
     ("conversion no way", VEC3, ["conversions", 0, "from"], DROP, "conversions[0].from", "missing"),
     ("conversion without a function", VEC3, ["conversions", 0, "function"], DROP, "conversions[0].function", "missing"),
     ("conversion by no identifier", VEC3, ["conversions", 0, "function"], "f()", "conversions[0].function", "identifier"),
     ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),
+]
+
+# Type files that only Fortran refuses: (name, base, path of the change, new value, key in the message, words in the message)
+FORTRAN = [
+    ("a name that is too long for Fortran", FLOAT, ["name"], "a" * 60, "name", "at most 63"),
+    ("a field that begins with an underscore", VEC3, ["fields", 0, "name"], "_x", "fields named '_x'", "begins with a letter"),
+    ("a field that differs by case alone", VEC3, ["fields", 0, "name"], "V", "fields named 'v'", "case does not count"),
+    ("a field that is not aligned", VEC3, ["fields", 3, "offset"], 20, "fields named 'label.weight'", "aligns it to 8"),
+    ("a complex number of two halves", dict(FLOAT, kind="complex", c_type="mylib_pair", bits=64), ["bits"], 32, "bits", "two halves"),
 ]
 
 # (name, text, words in the message)
@@ -127,21 +149,10 @@ TEXTS = [
 ]
 
 
-def changed(base, path, value):
-    data = copy.deepcopy(base)
-    place = data
-    for step in path[:-1]:
-        place = place[step]
-    if value is DROP:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return data
-
-
 def refusal_problems(folder, content, words, commands=("header",)):
     """Runs commands on a bad file: exit status 1, one line that says why, and no output."""
     path = pathlib.Path(folder) / "bad.json"
+    (pathlib.Path(folder) / "pair.json").write_text(json.dumps(PAIR))
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     for command in commands:
         options = [] if command == "check" else ["-o", "made.out", "--depfile", "made.d"]
@@ -153,7 +164,7 @@ def refusal_problems(folder, content, words, commands=("header",)):
                 yield f"{command}: no '{word}' in: {result.stderr.strip()}"
         if len(result.stderr.splitlines()) != 1:
             yield f"{command}: expected one line of message: {result.stderr}"
-        for left in set(os.listdir(folder)) - {"bad.json"}:
+        for left in set(os.listdir(folder)) - {"bad.json", "pair.json"}:
             yield f"{command}: left {left} behind"
             os.unlink(os.path.join(folder, left))
 
@@ -187,6 +198,9 @@ def main():
         for name, base, path, value, key, words, *_ in CHANGES:
             content = json.dumps(changed(base, path, value))
             tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words])))
+        for name, base, path, value, key, words in FORTRAN:
+            content = json.dumps(changed(base, path, value))
+            tap.case(name, list(refusal_problems(folder, content, [f"bad.json: {key}: ", words], ["fortran"])))
         for name, text, words in TEXTS:
             tap.case(name, list(refusal_problems(folder, text, ["bad.json: ", words])))
         tap.case("every command refuses", list(refusal_problems(folder, "{}", ["bad.json: ferry: missing"], COMMANDS)))

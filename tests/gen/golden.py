@@ -19,12 +19,16 @@ GOLDEN = HERE / "golden"
 CASES = {
     "ferry/float.h": ("header", [BUILTIN / "float.json"]),
     "mylib/vec3_buffer.h": ("header", [TYPES / "vec3.json"]),
+    "mylib/cell_buffer.h": ("header", [TYPES / "cell.json"]),
+    "mylib/several_kernels.h": ("kernels", [HERE / "kernels" / "several.json"]),
+    "mylib/vec3_buffers.f90": ("fortran", [TYPES / "vec3.json"]),
     "ferry/float_convert.h": ("convert", [BUILTIN / "float.json", BUILTIN / "byte.json", BUILTIN / "half.json",
                                           BUILTIN / "complex_float.json"]),
     "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool", "complex_float",
                                                                               "complex_double")]),
 }
-NOT_ALONE = {"convert_pairs.h"}  # lines of macros, for the library's own loops
+NOT_ALONE = {"convert_pairs.h",  # lines of macros, for the library's own loops
+             "mylib/vec3_buffers.f90"}  # tests/fortran compiles modules
 
 
 def difference(golden, made):
@@ -72,7 +76,8 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         make_cases(tap, folder + "/made", "--update" in sys.argv[1:])
-        tap.case("the built-in headers are generated", builtin_headers(folder + "/builtin"))
+        tap.case("the built-in headers are generated", builtin_headers(folder + "/builtin")
+                 + generate("header", [TYPES / "large.json"], folder + "/builtin/mylib/large_buffer.h"))
         (pathlib.Path(folder) / "builtin" / "ferry" / "float.h").unlink()  # the golden one is tried instead
         for name in CASES.keys() - NOT_ALONE:
             compile_cases(tap, pathlib.Path(folder) / "builtin", name)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the generator's tests share: where things are, how to run ferry-gen and compilers."""
 
+import copy
 import os
 import pathlib
 import shutil
@@ -28,6 +29,22 @@ def ferry_gen(*arguments, folder=None, env=None):
     """Runs the generator of the source tree with this Python."""
     command = [sys.executable, "-B", str(GEN / "ferry_gen.py"), *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **(env or {})})
+
+
+DROP = object()
+
+
+def changed(base, path, value):
+    """A copy of the JSON with another value at the path, a list of keys and indices; DROP: with nothing there."""
+    data = copy.deepcopy(base)
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    if value is DROP:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return data
 
 
 def generate(command, types, output, *options):

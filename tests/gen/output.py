@@ -17,7 +17,7 @@ from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WAR
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
-COMMANDS = ("header", "convert", "convert-pairs")
+COMMANDS = ("header", "fortran", "convert", "convert-pairs")
 
 
 def all_outputs(folder, types, hash_seed):
@@ -55,7 +55,7 @@ def depfile_case(tap, folder, command, types, expected):
     if not problems:
         target, entries = depfile_entries(depfile)
         expected = {os.path.realpath(path) for path in [*expected, *types]}
-        expected |= {str(GEN / f"ferry_{module}.py") for module in ("gen", "types", "render")}
+        expected |= {str(GEN / f"ferry_{module}.py") for module in ("gen", "layout", "types", "render")}
         problems = [f"target {target}"] if target != str(output) else []
         problems += [f"not named: {path}" for path in expected - entries]
         problems += [f"named in vain: {path}" for path in entries - expected]
@@ -67,6 +67,8 @@ def depfile_cases(tap, folder):
     sources = [BUILTIN / "float.json", BUILTIN / "double.json"]
     depfile_case(tap, folder, "header", [BUILTIN / "byte.json"], [TEMPLATES / "typed.h.j2", element])
     depfile_case(tap, folder, "header", [TYPES / "vec3.json"], [TEMPLATES / "typed.h.j2", element, *sources])
+    depfile_case(tap, folder, "header", [TYPES / "cell.json"], [TEMPLATES / "typed.h.j2", element, TYPES / "label.json", TYPES / "vec3.json"])
+    depfile_case(tap, folder, "fortran", [BUILTIN / "byte.json"], [TEMPLATES / "fortran.f90.j2", GEN / "ferry_fortran.py"])
     pairs = GEN / "ferry_pairs.py"
     depfile_case(tap, folder, "convert", sources, [TEMPLATES / "convert.h.j2", element, pairs])
     depfile_case(tap, folder, "convert-pairs", sources, [TEMPLATES / "convert_pairs.h.j2", pairs])
@@ -147,6 +149,119 @@ def assert_cases(tap, folder):
             if not any(words in error for error in errors):
                 problems.append(f"{standard}: no '{words}' in {errors}")
         tap.case(f"the compiler refuses a wrong {name}", problems)
+
+
+WIDE = [{"name": name, "type": c_type} for name, c_type in
+        (("a", "char"), ("b", "long"), ("c", "bool"), ("d", "double"), ("e", "size_t"), ("f", "short"))]
+# data model: (offsets, bytes, align) of WIDE
+LAYOUTS = {"lp64": ([0, 8, 16, 24, 32, 40], 48, 8), "llp64": ([0, 4, 8, 16, 24, 32], 40, 8),
+           "ilp32": ([0, 4, 8, 16, 24, 28], 32, 8), "ilp32-i386": ([0, 4, 8, 12, 20, 24], 28, 4)}
+
+
+def made_header(folder, data, *options):
+    """The header of one type, and problems."""
+    (folder / "one.json").write_text(json.dumps(data))
+    problems = generate("header", [folder / "one.json"], f"{folder}/made/one.h", *options)
+    return ("" if problems else (folder / "made" / "one.h").read_text()), problems
+
+
+def one_struct(fields, **more):
+    return {"ferry": 1, "prefix": "mylib", "name": "one", "c_type": "struct one", "header": "made/one.h", "include": ["one_struct.h"],
+            "kind": "struct", "fields": fields, **more}
+
+
+def cuda_text(header):
+    """The CUDA declaration in a header."""
+    found = re.search(r"/\* CUDA      \*/\n(.*?),\n        /\* reserved", header, re.S)
+    return "".join(line.strip()[1:-1] for line in found[1].splitlines()).encode().decode("unicode_escape") if found else ""
+
+
+def layout_cases(tap, folder):
+    """Layouts that a file leaves out are those of the data model, and the compiler compares them with its own."""
+    for target, (offsets, size, align) in LAYOUTS.items():
+        header, problems = made_header(folder, one_struct(WIDE), "--target", target)
+        found = [int(offset) for offset in re.findall(r"offsetof\(struct one, \w\) == (\d+)", header)]
+        problems += [] if found == offsets else [f"offsets {found}, not {offsets}"]
+        problems += [] if f"{size} bytes, aligned to {align}" in header else [f"not {size} bytes, aligned to {align}"]
+        tap.case(f"the layout of {target}", problems)
+    header, problems = made_header(folder, one_struct([{"name": "x", "type": "char"}, {"name": "y", "type": "double"}], align=2))
+    problems += [] if "offsetof(struct one, y) == 2," in header and "10 bytes, aligned to 2" in header else ["not packed to 2"]
+    tap.case("a struct that is aligned to less than its fields is packed", problems)
+    (folder / "one_struct.h").write_text("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <ferry/number.h>\n"
+                                         "struct one { char a; long b; bool c; double d; size_t e; short f; };\n")
+    (folder / "one.c").write_text('#include "made/one.h"\ntypedef int not_empty;\n')
+    for target, right in (("lp64", sys.maxsize > 2**32), ("ilp32", False)):
+        problems = made_header(folder, one_struct(WIDE), "--target", target)[1]
+        errors = compile_problems(c_compilers()[0], ["-std=c11"], [folder, ROOT / "include"], folder / "one.c")
+        tap.case(f"the compiler {'takes' if right else 'refuses'} the layout of {target}", problems + (errors if right else [] if errors else ["it compiles"]))
+
+
+DECLARED = [
+    ("explicit places", one_struct([{"name": "y", "type": "int", "offset": 12}, {"name": "x", "type": "char", "offset": 3}], bytes=24, align=4),
+     ["int y", "char x"]),
+    ("a packed struct", one_struct([{"name": "x", "type": "char"}, {"name": "y", "type": "double"}], align=1), ["char x", "double y"]),
+    ("an over-aligned struct", one_struct([{"name": "x", "type": "float", "count": 3}], align=16), ["float x[3]"]),
+    ("names of every width", one_struct([{"name": f"f{i}", "type": c_type} for i, c_type in enumerate(
+        ("float", "double", "short", "int", "long", "long long", "size_t", "bool", "_Bool", "ferry_half", "ferry_bfloat16",
+         "ferry_complex_double", "enum", "ptrdiff_t", "uint8_t", "int64_t"))]), ["f0", "f15"]),
+    ("a union of one", dict(one_struct([{"name": "x", "type": "float"}]), c_type="union one"), ["union one"]),
+]
+
+
+def declaration_cases(tap, folder):
+    """The derived CUDA declaration is C++ with the same layout, also twice in one source."""
+    builtin = (ROOT / "src" / "kernel" / "compile.c").read_text()
+    builtin = "".join(re.findall(r'^    "([^"]*)"', builtin.partition("builtin_declarations[] =")[2].partition(";\n\n")[0], re.M))
+    cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), ["struct mylib_label labels[1][2];"]),
+                        ("a packed nested struct", one_struct([{"name": "x", "type": "char"}, {"name": "l", "type": "label"}], align=2),
+                         ["#pragma pack(push, 2)", "struct mylib_label l;"])]
+    for name in ("label", "vec3"):
+        shutil.copy(TYPES / f"{name}.json", folder)
+    for name, data, words in cases:
+        header, problems = made_header(folder, dict(data, conversions=[]))
+        text = cuda_text(header)
+        problems += [f"no '{word}' in: {text}" for word in words if word not in text]
+        offsets = re.findall(r"offsetof\((\w+ \w+), ([\w.\[\]]+)\) == (\d+)", header)
+        checks = "".join(f'static_assert(__builtin_offsetof({one}, {field}) == {offset}, "{field}");\n' for one, field, offset in offsets)
+        # Without headers of this machine, as NVRTC compiles.
+        (folder / "cuda.cc").write_text("typedef __SIZE_TYPE__ size_t;\n" + builtin.encode().decode("unicode_escape") + "\n" + text + text + checks)
+        for compiler in cxx_compilers():
+            problems += compile_problems(compiler, ["-std=c++17", "-Wno-invalid-offsetof", "-D__align__(n)=alignas(n)"], [], folder / "cuda.cc")
+        problems += [] if len(offsets) > 0 else ["no offsets"]
+        tap.case(f"the CUDA declaration of {name}", problems)
+
+
+def user_conversion_cases(tap, folder):
+    """Two types that convert to each other, one of another project, in every order of their headers."""
+    (folder / "both.h").write_text("#ifndef BOTH_H\n#define BOTH_H\n#include <stddef.h>\nstruct p { float x; };\nstruct q { double x; };\n"
+                                   "void p_q(struct q *t, const struct p *s, size_t n);\nvoid q_p(struct p *t, const struct q *s, size_t n);\n#endif\n")
+    base = {"ferry": 1, "kind": "struct", "include": ["both.h"]}
+    files = {"p": dict(base, prefix="mylib", name="p", c_type="struct p", header="p_made.h", fields=[{"name": "x", "type": "float"}],
+                       conversions=[{"to": "q", "function": "p_q"}]),
+             "q": dict(base, prefix="yourlib", name="q", c_type="struct q", header="q_made.h", fields=[{"name": "x", "type": "double"}],
+                       conversions=[{"to": "p.json", "function": "q_p"}])}
+    problems = []
+    for name, data in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(data))
+    for name in files:
+        problems += generate("header", [folder / f"{name}.json"], f"{folder}/{name}_made.h")
+    for order in ("pq", "qp"):
+        (folder / "both.c").write_text("".join(f'#include "{name}_made.h"\n' for name in order) + """
+ferry_status both(mylib_p_buffer p, yourlib_q_buffer q);
+ferry_status both(mylib_p_buffer p, yourlib_q_buffer q)
+{
+    struct p one = {1};
+    struct q two;
+    if (mylib_convert_p_to_yourlib_q(&two, &one, 1, FERRY_CONVERT_SATURATE) != FERRY_OK)
+        return mylib_p_convert_to_yourlib_q(q, 0, p, 0, 1, FERRY_CONVERT_SATURATE, NULL);
+    return yourlib_q_convert_to_mylib_p(p, 0, q, 0, 1, FERRY_CONVERT_SATURATE, NULL);
+}
+""")
+        for compiler in c_compilers():
+            problems += compile_problems(compiler, ["-std=c99", *C_WARNINGS], [folder, ROOT / "include"], folder / "both.c")
+        for compiler in cxx_compilers():
+            problems += compile_problems(compiler, ["-std=c++11", "-x", "c++", *WARNINGS], [folder, ROOT / "include"], folder / "both.c")
+    tap.case("two types convert to each other", problems)
 
 
 # (C declaration, C type, kinds that it may hold); sizes are checked apart from kinds.
@@ -315,6 +430,9 @@ def main():
         old_output_case(tap, folder)
         definition_cases(tap, folder)
         assert_cases(tap, folder)
+        layout_cases(tap, folder)
+        declaration_cases(tap, folder)
+        user_conversion_cases(tap, folder)
         kind_cases(tap, folder)
         matrix_cases(tap, folder)
         name_cases(tap, folder)

@@ -129,7 +129,7 @@ def main():
     tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
     tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))
     tap.case("the CUDA device is named in the registry alone", list(check_cuda_kind(root, sources)))
-    tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".h.in"))))
+    tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".hpp", ".h.in"))))
     tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))
     return tap.end()
 

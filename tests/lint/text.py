@@ -13,7 +13,7 @@ import sys
 
 from tap import Tap
 
-LICENSED = (".c", ".h", ".h.in", ".cu", ".py", ".sh", ".build", ".j2", "meson_options.txt", ".in")
+LICENSED = (".c", ".h", ".h.in", ".hpp", ".cpp", ".f90", ".cu", ".py", ".sh", ".build", ".j2", "meson_options.txt", ".in")
 SCRIPTS = ("dev", ".ci/run")
 TEXT = LICENSED + (".md", ".json", ".wrap", ".txt")
 GENERATED = "tests/gen/golden/"
@@ -61,7 +61,7 @@ def check_space(root, paths):
     for path, number, line in lines_of(root, paths):
         if line != line.rstrip() and not path.startswith(GENERATED):
             yield f"{path}:{number}: space at the end of the line"
-        if "\t" in line and path.endswith((".c", ".h", ".py", ".build")):
+        if "\t" in line and path.endswith((".c", ".h", ".hpp", ".cpp", ".f90", ".py", ".build")):
             yield f"{path}:{number}: a tab"
 
 

@@ -18,9 +18,9 @@ import tokenize
 from tap import Tap
 
 HERE = pathlib.Path(__file__).resolve().parent
-FOLDERS = ("include", "templates", "gen", "examples", "docs")
+FOLDERS = ("include", "templates", "gen", "examples", "docs", "fortran")
 FILES = ("README.md", "CHANGELOG.md")
-C_FILES = (".c", ".h", ".h.in", ".cu", ".j2")
+C_FILES = (".c", ".h", ".h.in", ".hpp", ".cpp", ".cu", ".j2")
 
 # (files, word, reason); "*" means every word. Each entry must be in use.
 RESTRUCTURED = "version 2 replaces these comments; remove the entry with them"
@@ -78,6 +78,8 @@ def prose_of(path, text):
         return python_comments(text)
     if path.endswith(".build"):
         return build_comments(text)
+    if path.endswith(".f90"):
+        return "\n".join(line.partition("!")[2] for line in text.splitlines())
     return document(text) if path.endswith((".md", ".json")) else ""
 
 

@@ -7,11 +7,12 @@
  *   open, close            src/buffer/claim.c  try_claim(); access.c: close_at(), its `last`
  *   free_store             src/buffer/store.c  ferryi_store_free(), release_copies(); store_copy.c: ferryi_store_give_back()
  *   list                   src/context.c       the context's list of stores, under its mutex
+ *   ender                  src/context.c       take_store(); store.c: ferryi_store_retain_living()
  *   evictor                src/buffer/evict.c  find(), consider(), write_back_and_drop()
  *   give, take             src/pool            ferryi_pool_give() with a stamp, ferryi_pool_take() ordering the lane after it
  *
  * Several threads have a handle each on one store, the first one the owner's and the others views of it; each opens a scope, queues work on
- * the device, and destroys its handle before or after it closes. Checked: the store is freed once, and neither touched afterwards nor
+ * the device, and destroys its handle before or after it closes. With END the context ends meanwhile. Checked: the store is freed once, and neither touched afterwards nor
  * kept for ever; work never runs in a block that another buffer has; the block comes back (an invalid end state otherwise).
  * Each BREAK_... must make one of these fail.
  */
@@ -150,6 +151,39 @@ proctype evictor() {
     running--
 }
 
+#ifdef END
+/* The end of the context takes what is in the list, unless another thread is freeing it: then it waits until that has left the list. */
+proctype ender() {
+    bit last, living;
+    do
+    :: atomic { store_mutex == 0 -> store_mutex = 1 }
+        if
+        :: !listed -> store_mutex = 0; break
+        :: else ->
+#ifdef BREAK_END_LOOK
+            d_step { touch(); living = references > 0 || claims + drops > 0 }
+            d_step { touch(); if :: living -> references++; doomed = 0 :: else fi }
+#else
+            d_step {
+                touch();
+                living = references > 0 || claims + drops > 0;
+#ifdef BREAK_END_DOOMED
+                if :: living -> references++ :: else fi
+#else
+                if :: living -> references++; doomed = 0 :: else fi
+#endif
+            }
+#endif
+            if
+            :: living -> listed = 0; store_mutex = 0; release(); break
+            :: else -> store_mutex = 0; !listed
+            fi
+        fi
+    od;
+    running--
+}
+#endif
+
 /* Work runs when it likes; a stamp is done when it has. */
 proctype device() {
 end:
@@ -186,6 +220,10 @@ init {
         }
         t = 0;
         running = THREADS + 1;
+#ifdef END
+        running++;
+        run ender();
+#endif
         for (t : 1 .. THREADS) { run thread() }
         run evictor();
         run device();

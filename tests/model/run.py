@@ -5,7 +5,7 @@
 usage: run.py MODEL [--large] [--spin SPIN] [--cc COMPILER]
 
 Prints TAP: one case for each configuration, with the states explored, and one for each deliberate break, which must
-be found. --large explores the configurations that take minutes instead of seconds, without the breaks.
+be found. --large explores what takes minutes instead of seconds: larger configurations, and breaks that are found late.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from tap import Tap  # noqa: E402
 DEPTH = 1000000
 MEGABYTES = 2000
 
-# By model: configurations that are quick, those that are large, and the breaks, each with the configuration it is found in.
+# By model: configurations that are quick, those that are large, and the breaks, each with the configuration it is found in; `late` ones are
+# found after millions of states.
 # T_REVERSE tries the transitions from the last to the first, which comes upon that break sooner.
 MODELS = {
     "protocol": {
@@ -37,11 +38,11 @@ MODELS = {
         "large": ["OPERATIONS=2 WHOLE", "OPERATIONS=2 RETIRE WHOLE WRITES"],
         "breaks": {
             "TICK": "WHOLE", "SEEN": "WHOLE", "WAIT": "WHOLE", "READERS": "WHOLE", "STAMP": "WHOLE", "HOST": "WHOLE",
-            "CLEAR": "THREADS=3 OPERATIONS=1 T_REVERSE", "REPLACE": "THREADS=3 OPERATIONS=1",
             "JOIN": "WHOLE PER_THREAD",
             "CLOSING": "OPERATIONS=1 RETIRE", "RECYCLE": "OPERATIONS=1 RETIRE WHOLE",
             "LIFE": "OPERATIONS=2 RETIRE WHOLE WRITES",
         },
+        "late": {"CLEAR": "THREADS=3 OPERATIONS=1 T_REVERSE", "REPLACE": "THREADS=3 OPERATIONS=1"},
     },
     "together": {
         "quick": ["ALL"],
@@ -54,10 +55,12 @@ MODELS = {
         "breaks": {name: "ALL" for name in "NOTE NOTE_LATE RECYCLE".split()},
     },
     "lifetime": {
-        "quick": ["THREADS=2"],
-        "large": ["THREADS=3"],
-        "breaks": {name: "THREADS=2" for name in
-                   "VIEW DOOMED LAST UNLIST PENDING TAKE EVICT_REFERENCES EVICT_TWICE".split()},
+        "quick": ["THREADS=2", "THREADS=1 END"],
+        "large": ["THREADS=3", "THREADS=2 END"],
+        "breaks": {
+            **{name: "THREADS=2" for name in "VIEW DOOMED LAST UNLIST PENDING TAKE EVICT_REFERENCES EVICT_TWICE".split()},
+            **{name: "THREADS=1 END" for name in "END_LOOK END_DOOMED".split()},
+        },
     },
 }
 
@@ -126,6 +129,7 @@ def main():
         explorer = Explorer(arguments.model, arguments.spin, arguments.cc.split(), folder)
         if arguments.large:
             explore(tap, explorer, wanted["large"])
+            break_each(tap, explorer, wanted.get("late", {}))
         else:
             explore(tap, explorer, wanted["quick"])
             break_each(tap, explorer, wanted["breaks"])

@@ -52,11 +52,11 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* The memory sanitizer writes as much shadow as malloc gives: gigabytes that nobody touches come from mmap. */
+/* Sanitizers write shadow for what malloc gives: gigabytes that nobody touches come from mmap. */
 static inline bool
 backend_maps(size_t bytes)
 {
-    return FERRYI_MEMORY_SANITIZER && bytes >= 64 * MIB;
+    return FERRYI_SANITIZED_MALLOC && bytes >= 64 * MIB;
 }
 
 static inline void *

@@ -13,6 +13,7 @@
 #include <ferry/byte.h>
 #include <ferry/double.h>
 
+#include "src/base/sanitizer.h"
 #include "src/convert/device.h"
 #include "src/convert/kernels.h"
 #include "src/kernel/nvrtc.h"
@@ -145,9 +146,12 @@ test_counts_and_alignments(void **state)
 
 /* -- CUDA ------------------------------------------------------------------------------------------ */
 
+/* With a sanitizer it would take half a minute, for a compiler that is not ours. */
 static ferry_status
 compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_image *out)
 {
+    if (FERRYI_SANITIZED_MALLOC)
+        return FERRY_ERROR_UNSUPPORTED;
     const char *const options[] = {"--fmad=false"};
     struct ferryi_nvrtc_source source = {.name = "conversions", .text = text, .options = options, .option_count = 1,
                                          .architecture = architecture, .portable = portable};

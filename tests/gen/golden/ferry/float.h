@@ -63,6 +63,8 @@ ferry_float_element(void)
     return &element;
 }
 
+FERRY_CPP_ELEMENT(float, ferry_float_element)
+
 #endif
 
 /* -- creation and lifetime --------------------------------------------------------------------- */

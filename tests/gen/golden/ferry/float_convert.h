@@ -81,6 +81,8 @@ ferry_byte_element(void)
     return &element;
 }
 
+FERRY_CPP_ELEMENT(uint8_t, ferry_byte_element)
+
 #endif
 
 #ifndef FERRY_HALF_ELEMENT_H
@@ -117,6 +119,8 @@ ferry_half_element(void)
     return &element;
 }
 
+FERRY_CPP_ELEMENT(ferry_half, ferry_half_element)
+
 #endif
 
 #ifndef FERRY_COMPLEX_FLOAT_ELEMENT_H
@@ -152,6 +156,8 @@ ferry_complex_float_element(void)
 
     return &element;
 }
+
+FERRY_CPP_ELEMENT(ferry_complex_float, ferry_complex_float_element)
 
 #endif
 

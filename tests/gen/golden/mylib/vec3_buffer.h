@@ -79,13 +79,18 @@ mylib_vec3_element(void)
         /* fields    */ fields,
         /* count     */ sizeof(fields) / sizeof(fields[0]),
         /* CUDA      */
+            "#ifndef FERRY_CUDA_mylib_vec3_67b33ea1fce471e8\n"
+            "#define FERRY_CUDA_mylib_vec3_67b33ea1fce471e8\n"
             "struct mylib_label { unsigned char tag; double weight; };\n"
-            "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n",
+            "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
+            "#endif\n",
         /* reserved  */ {0},
     };
 
     return &element;
 }
+
+FERRY_CPP_ELEMENT(struct mylib_vec3, mylib_vec3_element)
 
 #endif
 

@@ -1,0 +1,797 @@
+! SPDX-License-Identifier: MIT
+!
+! Ferry for Fortran 2008 and newer: contexts, streams, scopes and kernels.
+!
+! Buffers are in the modules that `ferry-gen fortran` writes, one for each element, such as
+! ferry_double_buffers. Compile this file and those modules with your own compiler; a .mod file
+! belongs to one compiler and is not installed.
+!
+! Every subroutine has the optional argument `status`. Without it, a failure prints the message and
+! stops the program. <ferry/buffer.h> and its kin say what each call does and which statuses it has.
+
+! The C functions that the modules call, and the C structs.
+module ferry_c
+    use, intrinsic :: iso_c_binding
+    implicit none
+    public
+
+    type, bind(c) :: ferry_c_scope
+        integer(c_int64_t) :: opaque(4) = 0
+    end type
+
+    type, bind(c) :: ferry_c_grid
+        integer(c_int32_t) :: blocks(3) = 1, threads(3) = 1, shared_bytes = 0
+    end type
+
+    ! An argument of a launch; the typed modules and ferry_size_value() make it.
+    type, bind(c) :: ferry_argument
+        type(c_ptr) :: element = c_null_ptr, buffer = c_null_ptr
+        integer(c_size_t) :: offset = 0, count = 0
+        type(c_ptr) :: pointer = c_null_ptr
+        integer(c_size_t) :: bytes = 0, align = 0
+        integer(c_int) :: access = 0
+        integer(c_int32_t) :: is_value = 0
+        integer(c_int64_t) :: words(4) = 0, reserved(2) = 0
+    end type
+
+    ! A parameter of a kernel; the typed modules and ferry_size_parameter() make it.
+    type, bind(c) :: ferry_parameter
+        type(c_ptr) :: element = c_null_ptr
+        integer(c_int) :: access = 0
+        integer(c_int64_t) :: reserved(2) = 0
+    end type
+
+    type, bind(c) :: ferry_c_field
+        type(c_ptr) :: name = c_null_ptr
+        integer(c_int) :: kind = 0
+        integer(c_int32_t) :: bits = 0
+        integer(c_size_t) :: offset = 0, count = 1
+        integer(c_int64_t) :: reserved(2) = 0
+    end type
+
+    type, bind(c) :: ferry_c_element
+        type(c_ptr) :: name = c_null_ptr, c_type = c_null_ptr
+        integer(c_int64_t) :: identity = 0
+        integer(c_size_t) :: bytes = 0, align = 0
+        integer(c_int) :: kind = 0
+        integer(c_int32_t) :: bits = 0
+        type(c_ptr) :: fields = c_null_ptr
+        integer(c_size_t) :: field_count = 0
+        type(c_ptr) :: cuda_declaration = c_null_ptr
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
+    type, bind(c) :: ferry_c_kernel_source
+        type(c_ptr) :: name = c_null_ptr, cuda_source = c_null_ptr, image = c_null_ptr
+        integer(c_size_t) :: image_bytes = 0
+        type(c_ptr) :: options = c_null_ptr
+        integer(c_size_t) :: option_count = 0
+        type(c_funptr) :: host_function = c_null_funptr
+        type(c_ptr) :: user = c_null_ptr, parameters = c_null_ptr
+        integer(c_size_t) :: parameter_count = 0
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
+    type, bind(c) :: ferry_c_context_options
+        type(c_ptr) :: devices = c_null_ptr
+        type(c_funptr) :: log = c_null_funptr
+        type(c_ptr) :: log_user = c_null_ptr
+        type(c_funptr) :: trace = c_null_funptr
+        type(c_ptr) :: trace_user = c_null_ptr
+        integer(c_size_t) :: buffer_bytes_limit = 0, device_bytes_limit = 0, host_bytes_limit = 0, pinned_bytes_limit = 0
+        type(c_ptr) :: tuning = c_null_ptr, allocation_log = c_null_ptr
+        integer(c_size_t) :: pin_after = 0
+        logical(c_bool) :: growable_device_memory = .false._c_bool
+        type(c_ptr) :: trace_file = c_null_ptr
+        integer(c_int64_t) :: reserved(3) = 0
+    end type
+
+    type, bind(c) :: ferry_c_buffer_options
+        type(c_ptr) :: name = c_null_ptr
+        integer(c_size_t) :: align = 0
+        integer(c_int) :: memory = 0
+        logical(c_bool) :: scrub = .false._c_bool
+        integer(c_int64_t) :: reserved(4) = 0
+    end type
+
+    interface
+        function ferry_c_last_error() bind(c, name='ferry_last_error') result(text)
+            import :: c_ptr
+            type(c_ptr) :: text
+        end function
+
+        function ferry_c_status_name(status) bind(c, name='ferry_status_name') result(text)
+            import :: c_ptr, c_int
+            integer(c_int), value :: status
+            type(c_ptr) :: text
+        end function
+
+        function ferry_c_strlen(text) bind(c, name='strlen') result(length)
+            import :: c_ptr, c_size_t
+            type(c_ptr), value :: text
+            integer(c_size_t) :: length
+        end function
+
+        function ferry_c_context_create(options, out) bind(c, name='ferry_context_create') result(status)
+            import :: c_ptr, c_int, ferry_c_context_options
+            type(ferry_c_context_options), intent(in) :: options
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_context_shared(out) bind(c, name='ferry_context_shared') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_context_retain(context) bind(c, name='ferry_context_retain') result(same)
+            import :: c_ptr
+            type(c_ptr), value :: context
+            type(c_ptr) :: same
+        end function
+
+        subroutine ferry_c_context_destroy(context) bind(c, name='ferry_context_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: context
+        end subroutine
+
+        function ferry_c_context_place_count(context) bind(c, name='ferry_context_place_count') result(count)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: context
+            integer(c_int) :: count
+        end function
+
+        function ferry_c_context_stream(context, place) bind(c, name='ferry_context_stream') result(stream)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: context
+            integer(c_int), value :: place
+            type(c_ptr) :: stream
+        end function
+
+        function ferry_c_stream_create(context, place, out) bind(c, name='ferry_stream_create') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: context
+            integer(c_int), value :: place
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_stream_synchronize(stream) bind(c, name='ferry_stream_synchronize') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: stream
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_stream_native(stream) bind(c, name='ferry_stream_native') result(native)
+            import :: c_ptr
+            type(c_ptr), value :: stream
+            type(c_ptr) :: native
+        end function
+
+        subroutine ferry_c_stream_destroy(stream) bind(c, name='ferry_stream_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: stream
+        end subroutine
+
+        function ferry_c_scope_close(scope) bind(c, name='ferry_scope_close') result(status)
+            import :: c_int, ferry_c_scope
+            type(ferry_c_scope), intent(inout) :: scope
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_scope_abandon(scope) bind(c, name='ferry_scope_abandon') result(status)
+            import :: c_int, ferry_c_scope
+            type(ferry_c_scope), intent(inout) :: scope
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_scope_wait(scope) bind(c, name='ferry_scope_wait') result(status)
+            import :: c_int, ferry_c_scope
+            type(ferry_c_scope), intent(inout) :: scope
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_element_scalar(kind, bits) bind(c, name='ferry_element_scalar') result(element)
+            import :: c_ptr, c_int, c_int32_t
+            integer(c_int), value :: kind
+            integer(c_int32_t), value :: bits
+            type(c_ptr) :: element
+        end function
+
+        function ferry_c_element_intern(element, out) bind(c, name='ferry_element_intern') result(status)
+            import :: c_ptr, c_int, ferry_c_element
+            type(ferry_c_element), intent(in) :: element
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_size_element() bind(c, name='ferry_size_element') result(element)
+            import :: c_ptr
+            type(c_ptr) :: element
+        end function
+
+        function ferry_c_buffer_create(context, element, count, options, out) bind(c, name='ferry_buffer_create') result(status)
+            import :: c_ptr, c_int, c_size_t, ferry_c_buffer_options
+            type(c_ptr), value :: context, element
+            integer(c_size_t), value :: count
+            type(ferry_c_buffer_options), intent(in) :: options
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_view(base, element, offset, count, out) bind(c, name='ferry_buffer_view') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: base, element
+            integer(c_size_t), value :: offset, count
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_from_raw(raw, element, out) bind(c, name='ferry_buffer_from_raw') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: raw, element
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_retain(buffer) bind(c, name='ferry_buffer_retain') result(same)
+            import :: c_ptr
+            type(c_ptr), value :: buffer
+            type(c_ptr) :: same
+        end function
+
+        subroutine ferry_c_buffer_destroy(buffer) bind(c, name='ferry_buffer_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: buffer
+        end subroutine
+
+        function ferry_c_buffer_count(buffer) bind(c, name='ferry_buffer_count') result(count)
+            import :: c_ptr, c_size_t
+            type(c_ptr), value :: buffer
+            integer(c_size_t) :: count
+        end function
+
+        function ferry_c_buffer_context(buffer) bind(c, name='ferry_buffer_context') result(context)
+            import :: c_ptr
+            type(c_ptr), value :: buffer
+            type(c_ptr) :: context
+        end function
+
+        function ferry_c_buffer_is_current(buffer, place) bind(c, name='ferry_buffer_is_current') result(current)
+            import :: c_ptr, c_int, c_bool
+            type(c_ptr), value :: buffer
+            integer(c_int), value :: place
+            logical(c_bool) :: current
+        end function
+
+        function ferry_c_buffer_resize(buffer, count) bind(c, name='ferry_buffer_resize') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: buffer
+            integer(c_size_t), value :: count
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_sync_to(buffer, offset, count, place, options) bind(c, name='ferry_buffer_sync_to') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: buffer, options
+            integer(c_size_t), value :: offset, count
+            integer(c_int), value :: place
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_open_host(buffer, element, access, offset, count, scope, out) &
+                bind(c, name='ferry_buffer_open_host') result(status)
+            import :: c_ptr, c_int, c_size_t, ferry_c_scope
+            type(c_ptr), value :: buffer, element
+            integer(c_int), value :: access
+            integer(c_size_t), value :: offset, count
+            type(ferry_c_scope), intent(inout) :: scope
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_open_device(buffer, element, access, stream, offset, count, scope, out) &
+                bind(c, name='ferry_buffer_open_device') result(status)
+            import :: c_ptr, c_int, c_size_t, ferry_c_scope
+            type(c_ptr), value :: buffer, element, stream
+            integer(c_int), value :: access
+            integer(c_size_t), value :: offset, count
+            type(ferry_c_scope), intent(inout) :: scope
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_copy_from(buffer, element, offset, source, count, options) &
+                bind(c, name='ferry_buffer_copy_from') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: buffer, element, source, options
+            integer(c_size_t), value :: offset, count
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_copy_to(buffer, element, offset, target, count, options) &
+                bind(c, name='ferry_buffer_copy_to') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: buffer, element, target, options
+            integer(c_size_t), value :: offset, count
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_copy(target, element, target_offset, source, source_offset, count, options) &
+                bind(c, name='ferry_buffer_copy') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: target, element, source, options
+            integer(c_size_t), value :: target_offset, source_offset, count
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_fill(buffer, element, offset, count, value, options) &
+                bind(c, name='ferry_buffer_fill') result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: buffer, element, value, options
+            integer(c_size_t), value :: offset, count
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_argument(buffer, element, offset, count) bind(c, name='ferry_buffer_argument') result(argument)
+            import :: c_ptr, c_size_t, ferry_argument
+            type(c_ptr), value :: buffer, element
+            integer(c_size_t), value :: offset, count
+            type(ferry_argument) :: argument
+        end function
+
+        function ferry_c_struct_value(value, bytes, alignment) bind(c, name='ferry_struct_value') result(argument)
+            import :: c_ptr, c_size_t, ferry_argument
+            type(c_ptr), value :: value
+            integer(c_size_t), value :: bytes, alignment
+            type(ferry_argument) :: argument
+        end function
+
+        function ferry_c_size_value(value) bind(c, name='ferry_size_value') result(argument)
+            import :: c_size_t, ferry_argument
+            integer(c_size_t), value :: value
+            type(ferry_argument) :: argument
+        end function
+
+        function ferry_c_grid_for(items, threads) bind(c, name='ferry_grid_for') result(grid)
+            import :: c_size_t, c_int32_t, ferry_c_grid
+            integer(c_size_t), value :: items
+            integer(c_int32_t), value :: threads
+            type(ferry_c_grid) :: grid
+        end function
+
+        function ferry_c_kernel_create(context, source, out) bind(c, name='ferry_kernel_create') result(status)
+            import :: c_ptr, c_int, ferry_c_kernel_source
+            type(c_ptr), value :: context
+            type(ferry_c_kernel_source), intent(in) :: source
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_kernel_launch(kernel, stream, grid, arguments, argument_count) &
+                bind(c, name='ferry_kernel_launch') result(status)
+            import :: c_ptr, c_int, c_size_t, ferry_c_grid, ferry_argument
+            type(c_ptr), value :: kernel, stream
+            type(ferry_c_grid), value :: grid
+            type(ferry_argument), intent(in) :: arguments(*)
+            integer(c_size_t), value :: argument_count
+            integer(c_int) :: status
+        end function
+
+        subroutine ferry_c_kernel_destroy(kernel) bind(c, name='ferry_kernel_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: kernel
+        end subroutine
+
+        function ferry_c_call_array(call, element, index, out_count) bind(c, name='ferry_call_array') result(array)
+            import :: c_ptr, c_size_t
+            type(c_ptr), value :: call, element
+            integer(c_size_t), value :: index
+            integer(c_size_t), intent(inout) :: out_count
+            type(c_ptr) :: array
+        end function
+
+        function ferry_c_call_value(call, element, index, out_bytes) bind(c, name='ferry_call_value') result(value)
+            import :: c_ptr, c_size_t
+            type(c_ptr), value :: call, element
+            integer(c_size_t), value :: index
+            integer(c_size_t), intent(inout) :: out_bytes
+            type(c_ptr) :: value
+        end function
+
+        function ferry_c_call_size(call, index) bind(c, name='ferry_call_size') result(size)
+            import :: c_ptr, c_size_t
+            type(c_ptr), value :: call
+            integer(c_size_t), value :: index
+            integer(c_size_t) :: size
+        end function
+    end interface
+end module
+
+module ferry
+    use, intrinsic :: iso_c_binding
+    use, intrinsic :: iso_fortran_env, only: error_unit
+    use ferry_c
+    implicit none
+    private
+
+    integer(c_int), parameter, public :: ferry_ok = 0, ferry_error_invalid_argument = 1, ferry_error_out_of_range = 2, &
+        ferry_error_overflow = 3, ferry_error_out_of_memory = 4, ferry_error_conflict = 5, ferry_error_busy = 6, &
+        ferry_error_wrong_type = 7, ferry_error_wrong_context = 8, ferry_error_invalid_state = 9, &
+        ferry_error_unsupported = 10, ferry_error_no_device = 11, ferry_error_device = 12, ferry_error_device_lost = 13, &
+        ferry_error_compile = 14, ferry_error_io = 15, ferry_error_cancelled = 16
+    integer(c_int), parameter, public :: ferry_read = 1, ferry_update = 2, ferry_overwrite = 3
+    integer(c_int), parameter, public :: ferry_kind_float = 1, ferry_kind_bfloat = 2, ferry_kind_int = 3, &
+        ferry_kind_uint = 4, ferry_kind_bool = 5, ferry_kind_complex = 6, ferry_kind_struct = 7
+    integer(c_int), parameter, public :: ferry_place_host = 0
+    ! As a count: up to the end.
+    integer(c_size_t), parameter, public :: ferry_rest = -1_c_size_t
+
+    public :: ferry_last_error, ferry_status_name, ferry_check
+    public :: ferry_argument, ferry_parameter
+    public :: ferry_size_value, ferry_size_parameter, ferry_call_size
+
+    ! An open scope, from the call that opens it to close(). A scope that is not closed stays open
+    ! until its buffer is destroyed.
+    type, public :: ferry_scope
+        type(ferry_c_scope) :: raw
+    contains
+        procedure :: close => scope_close
+        procedure :: abandon => scope_abandon
+        procedure :: wait => scope_wait
+    end type
+
+    ! An owner of a context. An assignment makes a further owner, and the last one ends the context.
+    type, public :: ferry_context
+        private
+        type(c_ptr) :: owned = c_null_ptr
+    contains
+        procedure :: create => context_create
+        procedure :: share => context_share
+        procedure :: retain => context_retain
+        procedure :: destroy => context_destroy
+        procedure :: raw => context_raw
+        procedure :: place_count => context_place_count
+        procedure :: stream => context_stream
+        procedure, private :: context_assign
+        generic :: assignment(=) => context_assign
+        final :: context_finalize
+    end type
+
+    ! A stream. That of ferry_context%stream() is the context's, and is not destroyed.
+    type, public :: ferry_stream
+        private
+        type(c_ptr) :: handle = c_null_ptr
+        logical :: is_owned = .false.
+    contains
+        procedure :: create => stream_create
+        procedure :: destroy => stream_destroy
+        procedure :: synchronize => stream_synchronize
+        procedure :: native => stream_native
+        procedure :: raw => stream_raw
+        procedure, private :: stream_assign
+        generic :: assignment(=) => stream_assign
+        final :: stream_finalize
+    end type
+
+    ! A kernel. It is not copied: an assignment gives an empty one.
+    type, public :: ferry_kernel
+        private
+        type(c_ptr) :: owned = c_null_ptr
+    contains
+        procedure :: create => kernel_create
+        procedure :: launch => kernel_launch
+        procedure :: destroy => kernel_destroy
+        procedure, private :: kernel_assign
+        generic :: assignment(=) => kernel_assign
+        final :: kernel_finalize
+    end type
+
+contains
+
+    function text_of(pointer) result(text)
+        type(c_ptr), intent(in) :: pointer
+        character(len=:), allocatable :: text
+        character(kind=c_char), pointer :: characters(:)
+        integer(c_size_t) :: i
+
+        call c_f_pointer(pointer, characters, [ferry_c_strlen(pointer)])
+        allocate (character(len=size(characters)) :: text)
+        do i = 1, size(characters, kind=c_size_t)
+            text(i:i) = characters(i)
+        end do
+    end function
+
+    ! Returns the message of this thread's last failing call.
+    function ferry_last_error() result(text)
+        character(len=:), allocatable :: text
+
+        text = text_of(ferry_c_last_error())
+    end function
+
+    function ferry_status_name(status) result(text)
+        integer(c_int), intent(in) :: status
+        character(len=:), allocatable :: text
+
+        text = text_of(ferry_c_status_name(status))
+    end function
+
+    ! Stores the status in `status`, or stops the program at a failure when `status` is absent.
+    subroutine ferry_check(got, status)
+        integer(c_int), intent(in) :: got
+        integer(c_int), intent(out), optional :: status
+
+        if (present(status)) then
+            status = got
+        else if (got /= ferry_ok) then
+            write (error_unit, '(4a)') ferry_status_name(got), ': ', ferry_last_error()
+            error stop 'a call of Ferry failed'
+        end if
+    end subroutine
+
+    ! -- scopes --
+
+    ! Ends the use: the pointer must not be used any more. A write becomes the newest value.
+    subroutine scope_close(self, status)
+        class(ferry_scope), intent(inout) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_scope_close(self%raw), status)
+    end subroutine
+
+    subroutine scope_abandon(self, status)
+        class(ferry_scope), intent(inout) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_scope_abandon(self%raw), status)
+    end subroutine
+
+    ! Blocks until the bytes of an open device scope are in place.
+    subroutine scope_wait(self, status)
+        class(ferry_scope), intent(inout) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_scope_wait(self%raw), status)
+    end subroutine
+
+    ! -- contexts --
+
+    ! Opens the devices of the list, such as 'emulated:2'; without one, those of FERRY_DEVICE.
+    subroutine context_create(self, devices, status)
+        class(ferry_context), intent(inout) :: self
+        character(len=*), intent(in), optional :: devices
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_context_options) :: options
+        character(kind=c_char), allocatable, target :: list(:)
+        integer :: i
+
+        if (present(devices)) then
+            allocate (list(len_trim(devices) + 1))
+            do i = 1, len_trim(devices)
+                list(i) = devices(i:i)
+            end do
+            list(len_trim(devices) + 1) = c_null_char
+            options%devices = c_loc(list)
+        end if
+        call self%destroy()
+        call ferry_check(ferry_c_context_create(options, self%owned), status)
+    end subroutine
+
+    ! Becomes an owner of the context that the process shares.
+    subroutine context_share(self, status)
+        class(ferry_context), intent(inout) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call self%destroy()
+        call ferry_check(ferry_c_context_shared(self%owned), status)
+    end subroutine
+
+    ! Becomes a further owner of a C ferry_context.
+    subroutine context_retain(self, raw)
+        class(ferry_context), intent(inout) :: self
+        type(c_ptr), intent(in) :: raw
+        type(c_ptr) :: same
+
+        same = ferry_c_context_retain(raw)
+        call self%destroy()
+        self%owned = same
+    end subroutine
+
+    subroutine context_destroy(self)
+        class(ferry_context), intent(inout) :: self
+
+        call ferry_c_context_destroy(self%owned)
+    end subroutine
+
+    function context_raw(self) result(raw)
+        class(ferry_context), intent(in) :: self
+        type(c_ptr) :: raw
+
+        raw = self%owned
+    end function
+
+    function context_place_count(self) result(count)
+        class(ferry_context), intent(in) :: self
+        integer(c_int) :: count
+
+        count = ferry_c_context_place_count(self%owned)
+    end function
+
+    ! Returns the default stream of a device, of the first one without `place`.
+    function context_stream(self, place) result(stream)
+        class(ferry_context), intent(in) :: self
+        integer(c_int), intent(in), optional :: place
+        type(ferry_stream) :: stream
+        integer(c_int) :: at
+
+        at = 1
+        if (present(place)) at = place
+        stream%handle = ferry_c_context_stream(self%owned, at)
+    end function
+
+    subroutine context_assign(self, other)
+        class(ferry_context), intent(inout) :: self
+        class(ferry_context), intent(in) :: other
+
+        call self%retain(other%owned)
+    end subroutine
+
+    impure elemental subroutine context_finalize(self)
+        type(ferry_context), intent(inout) :: self
+
+        call self%destroy()
+    end subroutine
+
+    ! -- streams --
+
+    subroutine stream_create(self, context, place, status)
+        class(ferry_stream), intent(inout) :: self
+        class(ferry_context), intent(in) :: context
+        integer(c_int), intent(in) :: place
+        integer(c_int), intent(out), optional :: status
+        integer(c_int) :: got
+
+        call self%destroy()
+        got = ferry_c_stream_create(context%owned, place, self%handle)
+        self%is_owned = got == ferry_ok
+        call ferry_check(got, status)
+    end subroutine
+
+    subroutine stream_destroy(self)
+        class(ferry_stream), intent(inout) :: self
+
+        if (self%is_owned) call ferry_c_stream_destroy(self%handle)
+        self%handle = c_null_ptr
+        self%is_owned = .false.
+    end subroutine
+
+    ! Blocks until all work of the stream has completed, and reports a failure of that work once.
+    subroutine stream_synchronize(self, status)
+        class(ferry_stream), intent(in) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_stream_synchronize(self%handle), status)
+    end subroutine
+
+    ! Returns the native handle, such as a cudaStream_t: for CUDA Fortran, OpenACC and libraries.
+    function stream_native(self) result(native)
+        class(ferry_stream), intent(in) :: self
+        type(c_ptr) :: native
+
+        native = ferry_c_stream_native(self%handle)
+    end function
+
+    function stream_raw(self) result(raw)
+        class(ferry_stream), intent(in) :: self
+        type(c_ptr) :: raw
+
+        raw = self%handle
+    end function
+
+    ! The copy borrows the stream.
+    subroutine stream_assign(self, other)
+        class(ferry_stream), intent(inout) :: self
+        class(ferry_stream), intent(in) :: other
+        type(c_ptr) :: handle
+
+        handle = other%handle
+        call self%destroy()
+        self%handle = handle
+    end subroutine
+
+    impure elemental subroutine stream_finalize(self)
+        type(ferry_stream), intent(inout) :: self
+
+        call self%destroy()
+    end subroutine
+
+    ! -- kernels --
+
+    ! Creates a kernel from CUDA source, a host function, or both.
+    !
+    ! `host_function` is c_funloc() of a bind(c) function (call, user) with two type(c_ptr), value
+    ! arguments and an integer(c_int) status as its result: ferry_host_function of <ferry/kernel.h>.
+    subroutine kernel_create(self, context, name, parameters, cuda_source, host_function, status)
+        class(ferry_kernel), intent(inout) :: self
+        class(ferry_context), intent(in) :: context
+        character(len=*), intent(in) :: name
+        type(ferry_parameter), intent(in), target, contiguous :: parameters(:)
+        character(len=*), intent(in), optional :: cuda_source
+        type(c_funptr), intent(in), optional :: host_function
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_kernel_source) :: source
+        character(len=:, kind=c_char), allocatable, target :: entry_point, text
+
+        entry_point = name // c_null_char
+        source%name = c_loc(entry_point)
+        if (present(cuda_source)) then
+            text = cuda_source // c_null_char
+            source%cuda_source = c_loc(text)
+        end if
+        if (present(host_function)) source%host_function = host_function
+        if (size(parameters) > 0) source%parameters = c_loc(parameters)
+        source%parameter_count = size(parameters, kind=c_size_t)
+        call self%destroy()
+        call ferry_check(ferry_c_kernel_create(context%owned, source, self%owned), status)
+    end subroutine
+
+    ! Queues the kernel for `items` items, with `threads` threads in each block (256 without it).
+    subroutine kernel_launch(self, stream, items, arguments, threads, status)
+        class(ferry_kernel), intent(in) :: self
+        class(ferry_stream), intent(in) :: stream
+        integer(c_size_t), intent(in) :: items
+        type(ferry_argument), intent(in), contiguous :: arguments(:)
+        integer(c_int32_t), intent(in), optional :: threads
+        integer(c_int), intent(out), optional :: status
+        integer(c_int32_t) :: block_threads
+
+        block_threads = 0
+        if (present(threads)) block_threads = threads
+        call ferry_check(ferry_c_kernel_launch(self%owned, stream%handle, ferry_c_grid_for(items, block_threads), arguments, &
+            size(arguments, kind=c_size_t)), status)
+    end subroutine
+
+    subroutine kernel_destroy(self)
+        class(ferry_kernel), intent(inout) :: self
+
+        call ferry_c_kernel_destroy(self%owned)
+    end subroutine
+
+    subroutine kernel_assign(self, other)
+        class(ferry_kernel), intent(inout) :: self
+        class(ferry_kernel), intent(in) :: other
+
+        if (c_associated(self%owned, other%owned)) return
+        call self%destroy()
+    end subroutine
+
+    impure elemental subroutine kernel_finalize(self)
+        type(ferry_kernel), intent(inout) :: self
+
+        call self%destroy()
+    end subroutine
+
+    ! A count as an argument: size_t in CUDA source.
+    function ferry_size_value(value) result(argument)
+        integer(c_size_t), intent(in) :: value
+        type(ferry_argument) :: argument
+
+        argument = ferry_c_size_value(value)
+    end function
+
+    function ferry_size_parameter() result(parameter)
+        type(ferry_parameter) :: parameter
+
+        parameter%element = ferry_c_size_element()
+    end function
+
+    ! In a host function: the count of argument `index`, counted from 1.
+    function ferry_call_size(call, index) result(size)
+        type(c_ptr), intent(in) :: call
+        integer, intent(in) :: index
+        integer(c_size_t) :: size
+
+        size = ferry_c_call_size(call, int(index - 1, c_size_t))
+    end function
+end module

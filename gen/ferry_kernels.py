@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT
+"""Kernels from one expression that is C and CUDA at once: a file of kernels, checked, and every text that the template prints."""
+
+import os
+import re
+
+from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET
+from ferry_types import (BUILTIN_DIR, GEN_ABI, Checker, builtin_names, c_string_lines, include_line, load, nearest, read_object,
+                         unique)
+
+FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "kernels")
+KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "fast", "options", "comment")
+ACCESSES = {"read": "FERRY_READ", "update": "FERRY_UPDATE", "overwrite": "FERRY_OVERWRITE"}
+REDUCTIONS = ("sum", "min", "max")
+RADIUS_LIMIT = 16
+BLOCK = 256  # threads
+BLOCKS = 1024  # partial sums of a reduction on a device
+OWN_NAMES = {"map": ("i", "n"), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i", "n", "out")}
+
+# Functions of C that are within 2 ulp on every device, by how many arguments they take; and the float ones that CUDA
+# computes less exactly than that, which therefore go by way of double.
+ARITY = dict.fromkeys("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh fabs floor ceil trunc "
+                      "round rint".split(), 1)
+ARITY |= dict.fromkeys("pow atan2 fmod hypot fmin fmax copysign fdim".split(), 2) | {"fma": 3}
+WIDENED = frozenset("pow tan atan2 sinh atanh hypot asin".split())
+REFUSED = frozenset(name + end for name in "cbrt erf erfc acosh asinh tgamma lgamma j0 j1 jn y0 y1 yn exp10".split() for end in ("", "f"))
+
+# Of (kind, bits): the least and the greatest value, in C and CUDA.
+LIMITS = {
+    ("float", 32): ("-INFINITY", "INFINITY"), ("float", 64): ("-(double)INFINITY", "(double)INFINITY"),
+    ("int", 8): ("-127 - 1", "127"), ("uint", 8): ("0", "255"), ("int", 16): ("-32767 - 1", "32767"), ("uint", 16): ("0", "65535"),
+    ("int", 32): ("-2147483647 - 1", "2147483647"), ("uint", 32): ("0", "4294967295u"),
+    ("int", 64): ("-9223372036854775807 - 1", "9223372036854775807"), ("uint", 64): ("0", "18446744073709551615u"),
+}
+CUDA_INFINITY = {"-INFINITY": "-__int_as_float(0x7f800000)", "INFINITY": "__int_as_float(0x7f800000)",
+                 "-(double)INFINITY": "-__longlong_as_double(0x7ff0000000000000)",
+                 "(double)INFINITY": "__longlong_as_double(0x7ff0000000000000)"}
+
+
+class Parameter:
+    """One parameter of a kernel. Attributes are what templates print."""
+
+    def __init__(self, name, element, access):
+        self.name = name
+        self.element = element
+        self.access = access  # "" for a value
+        self.is_array = access != ""
+        self.is_read = access == "read"
+        self.constant = ACCESSES.get(access, "FERRY_READ")
+        self.cuda_type = CUDA_SCALARS.get((element.kind, element.bits), element.c_type)
+        self.host_type = element.c_type
+        self.value_sign = "&" if element.value_by_pointer else ""
+
+    def declared(self, c_type):
+        if not self.is_array:
+            return f"{c_type} {self.name}"
+        return f"{'const ' if self.is_read else ''}{c_type} *{self.name}"
+
+    @property
+    def launched(self):
+        return f"{self.element.handle if self.is_array else self.element.c_type} {self.name}"
+
+
+class Kernel:
+    """One kernel: a map, a stencil or a reduction."""
+
+    def __init__(self, owner, name, parameters, form, each):
+        self.owner = owner
+        self.name = name
+        self.sym = f"{owner.prefix}_{name}"
+        self.parameters = parameters
+        self.form = form
+        self.arrays = [parameter for parameter in parameters if parameter.is_array]
+        self.each = each
+        self.comment = ""
+        self.options = []
+        self.radius = 0
+        self.reduction = ""
+        self.result = None
+        self.identity = ""
+
+    @property
+    def names(self):
+        """What the header defines for it, without the prefix."""
+        entries = [self.name, self.name + "_finish"] if self.result else [self.name]
+        found = {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
+        return found | {self.name + "_into"} if self.result else found
+
+    def finish(self):
+        sizes = {"map": ["n"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n"]}[self.form]
+        self.sizes = sizes
+        self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(sizes)
+        self.helpers = [Helper(self.owner.sym, name) for name in used_functions(self.each)]
+        self.host_each = indented(with_helpers(self.each, self.helpers))
+        self.reads = [parameter for parameter in self.arrays if parameter.is_read]
+        self.text_lines = c_string_lines(self._cuda_text(with_helpers(self.each, self.helpers)))
+        if self.form == "reduction":
+            self.finish_lines = c_string_lines(self._finish_text())
+
+    def combined(self, left, right):
+        if self.reduction == "sum":
+            return f"{left} + {right}"
+        sign = "<" if self.reduction == "min" else ">"
+        is_nan = f" || {right} != {right}" if self.result.kind == "float" else ""
+        return f"{right} {sign} {left}{is_nan} ? {right} : {left}"
+
+    def combine_into(self, left, right):
+        """A statement in C and CUDA. NaN wins, as in NumPy."""
+        combined = self.combined(left, right)
+        # Narrow integers are added as int.
+        return f"{left} = ({self.result_type})({combined});" if self.result.bits < 32 else f"{left} = {combined};"
+
+    @property
+    def result_type(self):
+        return self.result.c_type
+
+    def _head(self, name, declarations):
+        return f'extern "C" __global__ void\n{name}({", ".join(declarations)})\n{{\n'
+
+    def _declarations(self):
+        return [parameter.declared(parameter.cuda_type) for parameter in self.parameters]
+
+    def _cuda_text(self, each):
+        helpers = "".join(helper.cuda for helper in self.helpers)
+        sizes = [f"size_t {size}" for size in self.sizes]
+        if self.form == "reduction":
+            cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
+            head = self._head(self.sym, self._declarations() + [f"{cuda} *partial_"] + sizes)
+            return helpers + head + self._tree_text(cuda, f"({cuda})({each})", "partial_[blockIdx.x]")
+        head = self._head(self.sym, self._declarations() + sizes)
+        if self.form == "map":
+            return helpers + head + strided("i", "n") + indented(each, 8) + "    }\n}\n"
+        near = ("static __device__ size_t near_(size_t at, int step, size_t end)\n{\n"
+                "    if (step < 0)\n        return at < (size_t)-step ? 0 : at - (size_t)-step;\n"
+                "    return at + (size_t)step < end ? at + (size_t)step : end - 1;\n}\n")
+        macros = "".join(f"#define {one.name}(row_step, column_step) {one.name}[(near_(row, row_step, rows) - from_) * columns"
+                         " + near_(column, column_step, columns)]\n" for one in self.reads)
+        return (helpers + near + macros + head + strided("i", "count * columns")
+                + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
+                + indented(each, 8) + "    }\n}\n")
+
+    def _finish_text(self):
+        cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
+        head = self._head(self.sym + "_finish", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n"])
+        return head + self._tree_text(cuda, "partial_[i]", "out_[0]")
+
+    def _tree_text(self, cuda, value, target):
+        """Each thread combines its stride in order, then the block its threads as a tree."""
+        identity = CUDA_INFINITY.get(self.identity, self.identity)
+        combine = self.combine_into("r_", "v_").replace(self.result_type, cuda)
+        return (f"    __shared__ {cuda} shared_[{BLOCK}];\n    {cuda} r_ = {identity};\n"
+                + strided("i", "n") + f"        const {cuda} v_ = {value};\n        {combine}\n    }}\n"
+                "    shared_[threadIdx.x] = r_;\n"
+                f"    for (unsigned int half_ = {BLOCK // 2}; half_ > 0; half_ /= 2) {{\n"
+                "        __syncthreads();\n"
+                "        if (threadIdx.x < half_) {\n"
+                f"            const {cuda} v_ = shared_[threadIdx.x + half_];\n            {combine}\n"
+                "            shared_[threadIdx.x] = r_;\n"
+                "        }\n    }\n"
+                f"    if (threadIdx.x == 0)\n        {target} = r_;\n}}\n")
+
+
+class Helper:
+    """A function of C under another name, so that C, C++ and CUDA call the same one for the same arguments."""
+
+    def __init__(self, sym, name):
+        self.name = name
+        self.called = f"{sym}_{name}_"
+        is_float = name not in ARITY
+        base = name[:-1] if is_float else name
+        c_type = "float" if is_float else "double"
+        letters = "xyz"[:ARITY[base]]
+        declared, given = ", ".join(f"{c_type} {letter}" for letter in letters), ", ".join(letters)
+        wide = ", ".join(f"(double){letter}" for letter in letters)
+        computed = f"(float){base}({wide})" if is_float and base in WIDENED else f"{name}({given})"
+        self.is_root = base == "sqrt"
+        self.root = f"extern {c_type} {name}({c_type}) __attribute__((const));"
+        self.host_head = f"{c_type}\n{self.called}({declared})"
+        self.host_body = f"return {name}({given});"
+        self.cuda = f"static __device__ {c_type} {self.called}({declared}) {{ return {computed}; }}\n"
+
+
+def used_functions(each):
+    called = re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", each)
+    return unique(name for name in called if name in ARITY or name[-1] == "f" and name[:-1] in ARITY)
+
+
+def with_helpers(each, helpers):
+    for helper in helpers:
+        each = re.sub(rf"(?<![\w.]){helper.name}(?=\s*\()", helper.called, each)
+    return each
+
+
+def strided(index, end):
+    return (f"    for (size_t {index} = blockIdx.x * (size_t)blockDim.x + threadIdx.x; {index} < {end};"
+            f" {index} += (size_t)gridDim.x * blockDim.x) {{\n")
+
+
+def indented(text, spaces=0):
+    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines())
+
+
+class KernelFile:
+    """One file of kernels, checked. Attributes are what templates print."""
+
+    def __init__(self, path, target=DEFAULT_TARGET):
+        data = read_object(path, "a list of kernels")
+        self.read_files = [path]
+        check = KernelChecker(path, data)
+        check.keys(data, "", FILE_KEYS, ("ferry", "prefix", "header", "kernels"))
+        check.version()
+        self.source = os.path.basename(path)
+        self.prefix = check.prefix()
+        self.name = check.name() if "name" in data else "kernels"
+        self.sym = f"{self.prefix}_{self.name}"
+        self.header = check.header()
+        self.guard = f"{self.sym.upper()}_H"
+        self.gen_abi = GEN_ABI
+        self.types = check.types(target)
+        self.kernels = []
+        check.kernels(self)
+        for kernel in self.kernels:
+            kernel.finish()
+        used = [parameter.element for kernel in self.kernels for parameter in kernel.parameters]
+        used += [kernel.result for kernel in self.kernels if kernel.result]
+        for element in self.types.values():
+            self.read_files += [one for one in element.read_files if one not in self.read_files]
+        self.include_lines = unique([include_line(one) for one in check.includes()]
+                                    + [element.include_line for element in sorted(used, key=lambda one: one.include_line)])
+        helpers = {helper.called: helper for kernel in self.kernels for helper in kernel.helpers}
+        self.helpers = list(helpers.values())
+        self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
+        self.block, self.blocks = BLOCK, BLOCKS
+
+
+class KernelChecker(Checker):
+    """The keys of a file of kernels."""
+
+    def types(self, target):
+        """Elements by the names that parameters may use: user's types, built-in types, C scalars."""
+        builtin = {name: load(os.path.join(BUILTIN_DIR, name + ".json")) for name in builtin_names()}
+        found = {}
+        for element in builtin.values():
+            found[element.c_type] = element
+        by_shape = {(element.kind, element.bits): element for element in builtin.values()}
+        for c_type, shape in target.scalars.items():
+            found.setdefault(c_type, by_shape[shape])
+        found |= builtin
+        if "types" not in self.data:
+            return found
+        for index, path in enumerate(self.value("types", list, "a list of type files")):
+            if type(path) is not str or not path.endswith(".json"):
+                self.fail(f"types[{index}]", f"is {path!r}; expected the path of a type file, such as 'vec3.json'")
+            full = os.path.join(os.path.dirname(self.path), path)
+            if not os.path.isfile(full):
+                self.fail(f"types[{index}]", f"is '{path}', which is not there; expected a type file, by its path from this file")
+            element = load(full, target)
+            found[element.name] = found[element.c_type] = element
+        return found
+
+    def kernels(self, owner):
+        entries = self.objects("kernels", "kernels")
+        if not entries:
+            self.fail("kernels", "is empty; expected at least one kernel")
+        for index, entry in enumerate(entries):
+            kernel = self.kernel(entry, f"kernels[{index}].", owner)
+            for other in owner.kernels:
+                if kernel.names & other.names:
+                    self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the kernel '{other.name}'; expected another one")
+            if kernel.names & {owner.name, owner.name + "_create", owner.name + "_destroy"}:
+                self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the file's kernels, '{owner.name}'; expected another one")
+            owner.kernels.append(kernel)
+
+    def kernel(self, entry, where, owner):
+        self.keys(entry, where, KERNEL_KEYS, ("name", "parameters", "each"))
+        name = self.text("name", "the kernel's name", entry, where)
+        if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+            self.fail(where + "name", f"is '{name}'; expected lower-case letters, digits and single '_', beginning with a letter")
+        forms = [key for key in (*REDUCTIONS, "stencil") if key in entry]
+        if len(forms) > 1:
+            self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max and stencil, or none for a map")
+        form = "map" if not forms else "stencil" if forms[0] == "stencil" else "reduction"
+        kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form, self.each(entry, where))
+        self.form(kernel, entry, where, forms)
+        if "comment" in entry:
+            kernel.comment = self.text("comment", "a line of text for the generated header", entry, where)
+            if "*/" in kernel.comment or not kernel.comment.isprintable():
+                self.fail(where + "comment", "holds '*/' or a control character; expected one line of a comment")
+        kernel.options = self.options(entry, where)
+        return kernel
+
+    def form(self, kernel, entry, where, forms):
+        written = [parameter for parameter in kernel.arrays if not parameter.is_read]
+        if kernel.form == "reduction":
+            key = forms[0]
+            kernel.reduction = key
+            kernel.result = self.element(where + key, self.text(key, "the type of the result", entry, where), kernel.owner)
+            shape = kernel.result.kind, kernel.result.bits
+            if shape not in LIMITS:
+                self.fail(where + key, f"is '{entry[key]}'; expected a type of C that is added and compared, such as 'double' or 'int64_t'")
+            kernel.identity = {"sum": "0", "min": LIMITS[shape][1], "max": LIMITS[shape][0]}[key]
+            if written:
+                self.fail(where + "parameters", f"has the array '{written[0].name}' to be written; expected arrays that a reduction reads")
+            if ";" in kernel.each:
+                self.fail(where + "each", f"holds ';'; expected one expression without it, whose values '{key}' combines")
+        elif not written:
+            self.fail(where + "parameters", "has no array to be written; expected 'update TYPE NAME' or 'overwrite TYPE NAME', "
+                      "or one of the keys sum, min, max")
+        elif not kernel.each.rstrip().endswith((";", "}")):
+            self.fail(where + "each", "does not end with ';'; expected statements such as 'z[i] = x[i] + y[i];'")
+        if not kernel.arrays:
+            self.fail(where + "parameters", "has no array; expected at least one")
+        if kernel.form == "stencil":
+            kernel.radius = self.integer("stencil", 1, RADIUS_LIMIT, entry, where)
+            self.check_steps(kernel, where)
+
+    def check_steps(self, kernel, where):
+        """A stencil says with literal numbers which neighbours it reads."""
+        for parameter in kernel.arrays:
+            if not parameter.is_read:
+                continue
+            if re.search(rf"(?<![\w.]){parameter.name}\s*\[", kernel.each):
+                self.fail(where + "each", f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+            for steps in re.findall(rf"(?<![\w.]){parameter.name}\s*\(([^()]*)\)", kernel.each):
+                numbers = [step.strip() for step in steps.split(",")]
+                if (len(numbers) != 2 or not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers)
+                        or any(abs(int(number)) > kernel.radius for number in numbers)):
+                    self.fail(where + "each", f"holds '{parameter.name}({steps})'; expected two whole numbers from -{kernel.radius} to "
+                              f"{kernel.radius}, the steps to a neighbour in rows and columns")
+
+    def parameters(self, entry, where, owner, form):
+        texts = self.value("parameters", list, "a list of parameters", entry, where)
+        found = []
+        for index, text in enumerate(texts):
+            parameter = self.parameter(text, f"{where}parameters[{index}]", owner)
+            if parameter.name in OWN_NAMES[form]:
+                self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', which the generated code uses; expected another name")
+            if any(parameter.name == other.name for other in found):
+                self.fail(f"{where}parameters[{index}]", f"'{parameter.name}' is listed twice")
+            found.append(parameter)
+        return found
+
+    def parameter(self, text, where, owner):
+        what = "'TYPE NAME' for a value, or 'read', 'update' or 'overwrite' before it for an array"
+        words = text.split() if type(text) is str else []
+        if len(words) < 2:
+            self.fail(where, f"is {text!r}; expected {what}")
+        access = words.pop(0) if words[0] in ACCESSES else ""
+        name, c_type = words[-1], " ".join(words[:-1])
+        self.check_identifier(where, name)
+        if name.endswith("_") or name in ("call", "user", "kernels", "stream"):
+            self.fail(where, f"is called '{name}', a name of generated code; expected another one")
+        if c_type not in owner.types and not access and nearest(words[0], ACCESSES) and " ".join(words[1:-1]) in owner.types:
+            self.fail(where, f"is '{text}'; {nearest(words[0], ACCESSES)}expected {what}")
+        return Parameter(name, self.element(where, c_type, owner), access)
+
+    def element(self, where, name, owner):
+        if name not in owner.types:
+            self.fail(where, f"is of type '{name}'; {nearest(name, owner.types)}expected a built-in type, a scalar of C, or one of 'types'")
+        return owner.types[name]
+
+    def each(self, entry, where):
+        text = entry["each"]
+        if type(text) is list and all(type(line) is str for line in text):
+            text = "\n".join(text)
+        if type(text) is not str or not text.strip():
+            self.fail(where + "each", "is no text; expected what is done for each element, as text or a list of lines")
+        if any(c < " " and c not in "\n\t" for c in text) or not text.isascii():
+            self.fail(where + "each", "holds a control character or a letter that C has not; expected the characters of C")
+        for opening, closing in ("()", "[]", "{}"):
+            if text.count(opening) != text.count(closing):
+                self.fail(where + "each", f"has {text.count(opening)} '{opening}' and {text.count(closing)} '{closing}'; expected as many")
+        if "#" in text or "//" in text or "/*" in text:
+            self.fail(where + "each", "holds '#' or a comment; expected statements of C alone")
+        for name in re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", text):
+            if name in REFUSED:
+                self.fail(where + "each", f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
+        return text.strip("\n")
+
+    def options(self, entry, where):
+        """Options of NVRTC. Without fused operations a map gives the host's bits."""
+        fast = self.value("fast", bool, "true or false", entry, where) if "fast" in entry else False
+        options = self.value("options", list, "a list of options for NVRTC", entry, where) if "options" in entry else []
+        for index, option in enumerate(options):
+            if type(option) is not str or not re.fullmatch(r"-[\w.=/+,-]+", option):
+                self.fail(f"{where}options[{index}]", f"is {option!r}; expected an option such as '-lineinfo'")
+        return ([] if fast else ["-fmad=false"]) + options

@@ -1,0 +1,1671 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_FERRY_HPP
+#define FERRY_FERRY_HPP
+
+/**
+ * @file
+ * Ferry for C++17 and newer: classes that own the objects of the C API, and exceptions instead of
+ * statuses.
+ *
+ * Include the generated header of each element beside this file: <ferry/float.h> makes
+ * ferry::buffer<float> usable, and the header of a program's own struct makes a buffer of it usable.
+ *
+ * - Every class has `raw()`, which returns the C handle, `adopt()`, which takes ownership of one,
+ *   and `detach()`, which gives it up. Whatever this file lacks, a program calls in C.
+ * - Owning objects are moved, not copied. A context and a lease are counted, and may be copied.
+ * - Views are scopes: the bytes may be used while the view lives. A view is neither copied nor moved.
+ * - A call that fails throws ferry::error or a class derived from it, and has changed nothing unless
+ *   the comment of the C function says otherwise. Destructors do not throw.
+ * - A program that must not throw uses the C API.
+ *
+ * Threads: any thread may call any function, as in the C API. One C++ object, such as a
+ * ferry::buffer, may be used by several threads at the same time while none of them moves, assigns
+ * or destroys it.
+ */
+
+#if !defined(__cplusplus) || __cplusplus < 201703L
+#error "<ferry/ferry.hpp> needs C++17."
+#endif
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <initializer_list>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <ferry/buffer.h>
+#include <ferry/context.h>
+#include <ferry/copy.h>
+#include <ferry/element.h>
+#include <ferry/kernel.h>
+#include <ferry/lease.h>
+#include <ferry/scope.h>
+#include <ferry/status.h>
+#include <ferry/stream.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FERRYI_CPP_COLD __attribute__((cold, noinline))
+#define FERRYI_CPP_VISIBLE __attribute__((visibility("default")))
+#define FERRYI_CPP_LIKELY(condition) __builtin_expect(static_cast<bool>(condition), 1)
+#else
+#define FERRYI_CPP_COLD
+#define FERRYI_CPP_VISIBLE
+#define FERRYI_CPP_LIKELY(condition) (condition)
+#endif
+
+namespace ferry
+{
+
+/** As a count: every element up to the end of the buffer or view. */
+inline constexpr std::size_t rest = FERRY_REST;
+
+template <class T> class buffer;
+template <class T> class lease;
+class event;
+class stream;
+
+/* -- errors ---------------------------------------------------------------------------------------- */
+
+/** A call of Ferry failed. what() is the message of ferry_last_error(). */
+class FERRYI_CPP_VISIBLE error : public std::runtime_error
+{
+  public:
+    explicit error(ferry_status status, const char *message, std::size_t index = static_cast<std::size_t>(-1))
+        : std::runtime_error(message), status_(status), index_(index)
+    {
+    }
+
+    ferry_status
+    status() const noexcept
+    {
+        return status_;
+    }
+
+    /** Returns ferry_error_index(): the element that FERRY_CONVERT_CHECK refused, else SIZE_MAX. */
+    std::size_t
+    index() const noexcept
+    {
+        return index_;
+    }
+
+  private:
+    ferry_status status_;
+    std::size_t index_;
+};
+
+/** The class of one status, for handlers. */
+template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public error
+{
+  public:
+    explicit status_error(const char *message, std::size_t index = static_cast<std::size_t>(-1)) : error(Status, message, index)
+    {
+    }
+};
+
+using invalid_argument = status_error<FERRY_ERROR_INVALID_ARGUMENT>;
+using out_of_range = status_error<FERRY_ERROR_OUT_OF_RANGE>;
+using overflow = status_error<FERRY_ERROR_OVERFLOW>;
+using out_of_memory = status_error<FERRY_ERROR_OUT_OF_MEMORY>; /**< not a std::bad_alloc */
+using conflict = status_error<FERRY_ERROR_CONFLICT>;
+using busy = status_error<FERRY_ERROR_BUSY>;
+using wrong_type = status_error<FERRY_ERROR_WRONG_TYPE>;
+using wrong_context = status_error<FERRY_ERROR_WRONG_CONTEXT>;
+using invalid_state = status_error<FERRY_ERROR_INVALID_STATE>;
+using unsupported = status_error<FERRY_ERROR_UNSUPPORTED>;
+using no_device = status_error<FERRY_ERROR_NO_DEVICE>;
+using device_error = status_error<FERRY_ERROR_DEVICE>;
+using device_lost = status_error<FERRY_ERROR_DEVICE_LOST>;
+using compile_error = status_error<FERRY_ERROR_COMPILE>;
+using io_error = status_error<FERRY_ERROR_IO>;
+using cancelled = status_error<FERRY_ERROR_CANCELLED>;
+
+/** Throws the exception of a failing status, with this thread's last message. */
+[[noreturn]] FERRYI_CPP_COLD inline void
+throw_error(ferry_status status)
+{
+    const char *message = ferry_last_error();
+    const std::size_t index = ferry_error_index();
+
+    switch (status) {
+    case FERRY_ERROR_INVALID_ARGUMENT:
+        throw invalid_argument(message, index);
+    case FERRY_ERROR_OUT_OF_RANGE:
+        throw out_of_range(message, index);
+    case FERRY_ERROR_OVERFLOW:
+        throw overflow(message, index);
+    case FERRY_ERROR_OUT_OF_MEMORY:
+        throw out_of_memory(message, index);
+    case FERRY_ERROR_CONFLICT:
+        throw conflict(message, index);
+    case FERRY_ERROR_BUSY:
+        throw busy(message, index);
+    case FERRY_ERROR_WRONG_TYPE:
+        throw wrong_type(message, index);
+    case FERRY_ERROR_WRONG_CONTEXT:
+        throw wrong_context(message, index);
+    case FERRY_ERROR_INVALID_STATE:
+        throw invalid_state(message, index);
+    case FERRY_ERROR_UNSUPPORTED:
+        throw unsupported(message, index);
+    case FERRY_ERROR_NO_DEVICE:
+        throw no_device(message, index);
+    case FERRY_ERROR_DEVICE:
+        throw device_error(message, index);
+    case FERRY_ERROR_DEVICE_LOST:
+        throw device_lost(message, index);
+    case FERRY_ERROR_COMPILE:
+        throw compile_error(message, index);
+    case FERRY_ERROR_IO:
+        throw io_error(message, index);
+    case FERRY_ERROR_CANCELLED:
+        throw cancelled(message, index);
+    case FERRY_OK:
+        break;
+    }
+    throw error(status, message, index);
+}
+
+/** Throws unless the status is FERRY_OK: for calls of the C API. */
+inline void
+check(ferry_status status)
+{
+    if (!FERRYI_CPP_LIKELY(status == FERRY_OK))
+        throw_error(status);
+}
+
+/* -- elements and spans ---------------------------------------------------------------------------- */
+
+namespace detail
+{
+
+template <class T, class = void> inline constexpr bool has_element = false;
+template <class T> inline constexpr bool has_element<T, std::void_t<decltype(sizeof(element_of<T>))>> = true;
+
+/** Ends an object of the C API. */
+template <class Raw, void (*Destroy)(Raw **)> class owner
+{
+  public:
+    owner() noexcept = default;
+    explicit owner(Raw *raw) noexcept : raw_(raw)
+    {
+    }
+    owner(owner &&other) noexcept : raw_(other.detach())
+    {
+    }
+    owner &
+    operator=(owner &&other) noexcept
+    {
+        Raw *raw = other.detach();
+        Destroy(&raw_);
+        raw_ = raw;
+        return *this;
+    }
+    owner(const owner &) = delete;
+    owner &operator=(const owner &) = delete;
+    ~owner()
+    {
+        if (raw_ != nullptr)
+            Destroy(&raw_);
+    }
+
+    /** Returns the C handle, which stays this object's; NULL when empty. */
+    Raw *
+    raw() const noexcept
+    {
+        return raw_;
+    }
+
+    /** Gives the C handle up: the caller owns it, and this object is empty. */
+    Raw *
+    detach() noexcept
+    {
+        return std::exchange(raw_, nullptr);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return raw_ != nullptr;
+    }
+
+  protected:
+    Raw *raw_ = nullptr;
+};
+
+} // namespace detail
+
+/** Returns the description of the element T. */
+template <class T>
+inline const ferry_element *
+element() noexcept
+{
+    static_assert(std::is_trivially_copyable_v<T>, "elements are copied between devices as bytes");
+    static_assert(detail::has_element<T>, "include the header that ferry-gen wrote for this element, such as <ferry/float.h>");
+    return element_of<T>::get();
+}
+
+/**
+ * A pointer and a number of elements. A class of Ferry, so that it is the same type in every
+ * standard. std::span of C++20 converts to it, and from a variable of it.
+ */
+template <class T> class span
+{
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    using iterator = T *;
+
+    constexpr span() noexcept = default;
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
+    {
+    }
+    template <std::size_t Size> constexpr span(T (&array)[Size]) noexcept : data_(array), size_(Size)
+    {
+    }
+    /** From whatever has data() and size(): std::vector, std::array, std::span, views on the host. */
+    template <class Container, class Element = std::remove_pointer_t<decltype(std::declval<Container &>().data())>,
+              class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]>>,
+              class = decltype(static_cast<std::size_t>(std::declval<Container &>().size()))>
+    constexpr span(Container &&container) noexcept : data_(container.data()), size_(container.size())
+    {
+    }
+
+    constexpr T *
+    data() const noexcept
+    {
+        return data_;
+    }
+    constexpr std::size_t
+    size() const noexcept
+    {
+        return size_;
+    }
+    constexpr bool
+    empty() const noexcept
+    {
+        return size_ == 0;
+    }
+    constexpr T *
+    begin() const noexcept
+    {
+        return data_;
+    }
+    constexpr T *
+    end() const noexcept
+    {
+        return data_ + size_;
+    }
+    /** Not checked. */
+    constexpr T &
+    operator[](std::size_t index) const noexcept
+    {
+        return data_[index];
+    }
+    /** `count` elements from `offset`. Not checked. */
+    constexpr span
+    subspan(std::size_t offset, std::size_t count = rest) const noexcept
+    {
+        return span(data_ + offset, count == rest ? size_ - offset : count);
+    }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+/* -- streams and events ---------------------------------------------------------------------------- */
+
+/** A point in a stream, or the completion of an asynchronous copy. */
+class event : public detail::owner<ferry_event, ferry_event_destroy>
+{
+  public:
+    struct progress_counts {
+        std::size_t done, total; /**< bytes */
+    };
+
+    event() noexcept = default;
+    /** Takes ownership. */
+    static event
+    adopt(ferry_event *raw) noexcept
+    {
+        return event(raw);
+    }
+
+    /** Blocks until the event has completed. Throws the failure of its asynchronous call. */
+    void
+    synchronize() const
+    {
+        check(ferry_event_synchronize(raw_));
+    }
+    /** Returns whether the event has completed. Throws the failure of its asynchronous call. */
+    bool
+    is_done() const
+    {
+        bool done = false;
+        check(ferry_event_query(raw_, &done));
+        return done;
+    }
+    void
+    cancel() const
+    {
+        check(ferry_event_cancel(raw_));
+    }
+    progress_counts
+    progress() const
+    {
+        progress_counts counts = {0, 0};
+        check(ferry_event_progress(raw_, &counts.done, &counts.total));
+        return counts;
+    }
+    /** Returns the seconds that passed on the device between two timed events. Blocks. */
+    static double
+    elapsed(const event &begin, const event &end)
+    {
+        double seconds = 0;
+        check(ferry_event_elapsed(begin.raw_, end.raw_, &seconds));
+        return seconds;
+    }
+
+  private:
+    using owner::owner;
+};
+
+/** A borrowed stream. Parameters have this type; empty means the default of the C function. */
+class stream_ref
+{
+  public:
+    stream_ref(std::nullptr_t = nullptr) noexcept
+    {
+    }
+    stream_ref(ferry_stream *raw) noexcept : raw_(raw)
+    {
+    }
+    inline stream_ref(const stream &owning) noexcept;
+
+    ferry_stream *
+    raw() const noexcept
+    {
+        return raw_;
+    }
+    /** Returns the native handle, a CUstream on CUDA. */
+    void *
+    native() const noexcept
+    {
+        return ferry_stream_native(raw_);
+    }
+    int
+    place() const noexcept
+    {
+        return ferry_stream_place(raw_);
+    }
+    /** Blocks until all work of the stream has completed. Throws the failure of that work once. */
+    void
+    synchronize() const
+    {
+        check(ferry_stream_synchronize(raw_));
+    }
+    void
+    flush() const
+    {
+        check(ferry_stream_flush(raw_));
+    }
+    /** Makes all later work of the stream wait for the event. Does not block. */
+    void
+    wait(const event &point) const
+    {
+        check(ferry_stream_wait_event(raw_, point.raw()));
+    }
+    /** Records an event after all work that is queued now. `flags` is 0 or FERRY_EVENT_TIMED. */
+    event
+    record(std::uint32_t flags = 0) const
+    {
+        ferry_event *point = nullptr;
+        check(ferry_stream_record(raw_, flags, &point));
+        return event::adopt(point);
+    }
+
+  private:
+    ferry_stream *raw_ = nullptr;
+};
+
+/* -- contexts -------------------------------------------------------------------------------------- */
+
+/** An owner of a context. Copies are further owners, and the last one ends the context. */
+class context : public detail::owner<ferry_context, ferry_context_destroy>
+{
+  public:
+    /** Opens the devices of the list, such as "emulated:2"; NULL: FERRY_DEVICE, else the best one. */
+    explicit context(const char *devices = nullptr)
+    {
+        ferry_context_options options = {};
+        options.devices = devices;
+        check(ferry_context_create(&options, &raw_));
+    }
+    explicit context(const ferry_context_options &options)
+    {
+        check(ferry_context_create(&options, &raw_));
+    }
+    /** Returns the context that the process shares. */
+    static context
+    shared()
+    {
+        ferry_context *raw = nullptr;
+        check(ferry_context_shared(&raw));
+        return adopt(raw);
+    }
+    /** Takes ownership. */
+    static context
+    adopt(ferry_context *raw) noexcept
+    {
+        return context(owner(raw));
+    }
+    context(context &&) noexcept = default;
+    context &operator=(context &&) noexcept = default;
+    context(const context &other) noexcept : owner(ferry_context_retain(other.raw_))
+    {
+    }
+    context &
+    operator=(const context &other) noexcept
+    {
+        return *this = context(other);
+    }
+    ~context() = default;
+
+    /** Returns the number of devices, whose places are 1..count. */
+    int
+    place_count() const noexcept
+    {
+        return ferry_context_place_count(raw_);
+    }
+    /** Returns the default stream of a device. */
+    stream_ref
+    default_stream(int place = 1) const noexcept
+    {
+        return stream_ref(ferry_context_stream(raw_, place));
+    }
+    ferry_place_info
+    place_info(int place) const
+    {
+        ferry_place_info info = {};
+        check(ferry_context_get_place_info(raw_, place, &info));
+        return info;
+    }
+    ferry_memory_info
+    memory_info(int place) const
+    {
+        ferry_memory_info info = {};
+        check(ferry_context_get_memory_info(raw_, place, &info));
+        return info;
+    }
+    ferry_transfer_stats
+    transfer_stats() const
+    {
+        ferry_transfer_stats stats = {};
+        check(ferry_context_get_transfer_stats(raw_, &stats));
+        return stats;
+    }
+    void
+    reset_stats() const
+    {
+        check(ferry_context_reset_stats(raw_));
+    }
+    /** Returns text that shows what holds the context's memory. */
+    std::string
+    describe() const
+    {
+        std::string text(ferry_context_describe(raw_, nullptr, 0) + 1024, '\0');
+        const std::size_t length = ferry_context_describe(raw_, &text[0], text.size());
+        text.resize(length < text.size() ? length : text.size() - 1);
+        return text;
+    }
+
+  private:
+    explicit context(owner &&other) noexcept : owner(std::move(other))
+    {
+    }
+};
+
+/** A stream that the program owns. Destroy it before its context. */
+class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
+{
+  public:
+    stream() noexcept = default;
+    explicit stream(const context &devices, int place = 1)
+    {
+        check(ferry_stream_create(devices.raw(), place, &raw_));
+    }
+    /** Wraps a native stream, which must outlive the result. */
+    static stream
+    wrap(const context &devices, int place, void *native)
+    {
+        stream wrapped;
+        check(ferry_stream_wrap(devices.raw(), place, native, &wrapped.raw_));
+        return wrapped;
+    }
+    /** Takes ownership. */
+    static stream
+    adopt(ferry_stream *raw) noexcept
+    {
+        return stream(owner(raw));
+    }
+
+    void
+    synchronize() const
+    {
+        stream_ref(raw_).synchronize();
+    }
+    void
+    flush() const
+    {
+        stream_ref(raw_).flush();
+    }
+    void
+    wait(const event &point) const
+    {
+        stream_ref(raw_).wait(point);
+    }
+    event
+    record(std::uint32_t flags = 0) const
+    {
+        return stream_ref(raw_).record(flags);
+    }
+    void *
+    native() const noexcept
+    {
+        return ferry_stream_native(raw_);
+    }
+    int
+    place() const noexcept
+    {
+        return ferry_stream_place(raw_);
+    }
+
+  private:
+    explicit stream(owner &&other) noexcept : owner(std::move(other))
+    {
+    }
+};
+
+inline stream_ref::stream_ref(const stream &owning) noexcept : raw_(owning.raw())
+{
+}
+
+/* -- views: scopes --------------------------------------------------------------------------------- */
+
+namespace detail
+{
+
+/** What a view of the host and one of a device share. */
+template <class T> class view
+{
+  public:
+    using element_type = T;
+    using value_type = std::remove_const_t<T>;
+
+    view(const view &) = delete;
+    view &operator=(const view &) = delete;
+
+    /** Returns the number of elements; 0 after the end. The first call may ask the library. */
+    std::size_t
+    size() const noexcept
+    {
+        if (data_ == nullptr)
+            return 0;
+        std::size_t count = count_.load(std::memory_order_relaxed);
+        if (!FERRYI_CPP_LIKELY(count != rest)) {
+            /* A buffer cannot be resized while a scope is open. */
+            count = ferry_buffer_count(buffer_) - offset_;
+            count_.store(count, std::memory_order_relaxed);
+        }
+        return count;
+    }
+    bool
+    empty() const noexcept
+    {
+        return size() == 0;
+    }
+
+    /** Ends the view and publishes what was written. Does nothing after the end. */
+    void
+    close()
+    {
+        if (std::exchange(data_, nullptr) != nullptr)
+            check(ferry_scope_close(&scope_));
+    }
+    /** Ends the view without publishing what was written, see ferry_scope_abandon(). */
+    void
+    abandon()
+    {
+        if (data_ == nullptr)
+            return;
+        check(ferry_scope_abandon(&scope_));
+        data_ = nullptr;
+    }
+    /** Returns the C scope, which stays this object's. */
+    ferry_scope *
+    raw() noexcept
+    {
+        return &scope_;
+    }
+
+  protected:
+    /* What opens the scope sets the scope and the address, or throws. */
+    /* cppcheck-suppress uninitMemberVar */
+    view(ferry_buffer *buffer, std::size_t offset, std::size_t count) noexcept : buffer_(buffer), offset_(offset), count_(count)
+    {
+        if constexpr (is_write)
+            exceptions_.count = std::uncaught_exceptions();
+    }
+    /* A view that an exception ends holds half a result. */
+    ~view()
+    {
+        if (data_ == nullptr)
+            return;
+        if constexpr (is_write) {
+            if (!FERRYI_CPP_LIKELY(std::uncaught_exceptions() == exceptions_.count)) {
+                (void)ferry_scope_abandon(&scope_);
+                return;
+            }
+        }
+        (void)ferry_scope_close(&scope_);
+    }
+
+    static constexpr bool is_write = !std::is_const_v<T>;
+    struct counted {
+        int count;
+    };
+    struct not_counted {
+    };
+
+    ferry_scope scope_;
+    void *data_;
+    ferry_buffer *buffer_;
+    std::size_t offset_;
+    mutable std::atomic<std::size_t> count_;
+    std::conditional_t<is_write, counted, not_counted> exceptions_;
+};
+
+} // namespace detail
+
+/**
+ * An open scope on host memory, as a range of elements: READ when T is const, else UPDATE or
+ * OVERWRITE.
+ *
+ * The destructor closes the scope, which makes a write the newest value. When an exception ends the
+ * block of a write view, the destructor abandons the write instead: other places keep their values.
+ * A failure of either is lost; close() throws it. The buffer must outlive the view.
+ *
+ * A loop that counts to size() asks for it each time: take span() before such a loop.
+ */
+template <class T> class host_view : public detail::view<T>
+{
+  public:
+    using iterator = T *;
+
+    /** NULL after the end and for no elements. */
+    T *
+    data() const noexcept
+    {
+        return static_cast<T *>(this->data_);
+    }
+    T *
+    begin() const noexcept
+    {
+        return data();
+    }
+    T *
+    end() const noexcept
+    {
+        return data() + this->size();
+    }
+    /** Not checked. */
+    T &
+    operator[](std::size_t index) const noexcept
+    {
+        return data()[index];
+    }
+    ferry::span<T>
+    span() const noexcept
+    {
+        return {data(), this->size()};
+    }
+
+  private:
+    friend class buffer<std::remove_const_t<T>>;
+    host_view(ferry_buffer *buffer, ferry_access access, std::size_t offset, std::size_t count)
+        : detail::view<T>(buffer, offset, count)
+    {
+        check(ferry_buffer_open_host(buffer, element<std::remove_const_t<T>>(), access, offset, count, &this->scope_, &open()));
+    }
+    /* The base closes what data_ names, also when this constructor throws. */
+    void *&
+    open() noexcept
+    {
+        this->data_ = nullptr;
+        return this->data_;
+    }
+};
+
+/**
+ * An open scope on device memory, for work that the program queues on the stream of the view. The
+ * destructor ends it as that of host_view does; the work itself may still be queued then.
+ */
+template <class T> class device_view : public detail::view<T>
+{
+  public:
+    /** Returns the device address of the first element; NULL after the end and for no elements. */
+    T *
+    get() const noexcept
+    {
+        return static_cast<T *>(this->data_);
+    }
+    /** Blocks until the bytes are in place: for callers without a stream, see ferry_scope_wait(). */
+    void
+    wait()
+    {
+        check(ferry_scope_wait(&this->scope_));
+    }
+    /** Ends the view; its last use is queued on another stream of the place. */
+    void
+    close_on(stream_ref last_use)
+    {
+        if (this->data_ == nullptr)
+            return;
+        check(ferry_scope_close_on(&this->scope_, last_use.raw()));
+        this->data_ = nullptr;
+    }
+    /** Ends the view; its last use may be on any stream, see ferry_scope_close_unordered(). */
+    void
+    close_unordered()
+    {
+        if (std::exchange(this->data_, nullptr) != nullptr)
+            check(ferry_scope_close_unordered(&this->scope_));
+    }
+
+  private:
+    friend class buffer<std::remove_const_t<T>>;
+    device_view(ferry_buffer *buffer, ferry_access access, stream_ref stream, std::size_t offset, std::size_t count)
+        : detail::view<T>(buffer, offset, count)
+    {
+        check(ferry_buffer_open_device(buffer, element<std::remove_const_t<T>>(), access, stream.raw(), offset, count,
+                                       &this->scope_, &open()));
+    }
+    void *&
+    open() noexcept
+    {
+        this->data_ = nullptr;
+        return this->data_;
+    }
+};
+
+/* -- leases ---------------------------------------------------------------------------------------- */
+
+/** Options of a lease: ferry_lease_options without the access. */
+struct lease_options {
+    const char *label = nullptr;
+    std::size_t offset = 0, count = rest; /**< a count of 0 is the rest too */
+    int place = 0;     /**< the host, or the place of `stream` */
+    stream_ref stream; /**< of a device place; empty: the holder has no stream that Ferry may know */
+};
+
+/**
+ * A scope on the heap: READ when T is const, else UPDATE or OVERWRITE. Copies are further owners.
+ * The last owner closes it. A lease keeps the buffer, the context and the memory's address.
+ */
+template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_destroy>
+{
+  public:
+    lease() noexcept = default;
+    lease(lease &&) noexcept = default;
+    lease &operator=(lease &&) noexcept = default;
+    lease(const lease &other) noexcept
+        : owner(ferry_lease_retain(other.raw_)), data_(other.data_), size_(other.size_), is_host_(other.is_host_)
+    {
+    }
+    lease &
+    operator=(const lease &other) noexcept
+    {
+        return *this = lease(other);
+    }
+    ~lease() = default;
+
+    /** Returns the address at the lease's place; NULL for no elements. It stays after close(). */
+    T *
+    get() const noexcept
+    {
+        return data_;
+    }
+    std::size_t
+    size() const noexcept
+    {
+        return size_;
+    }
+    /** Returns the elements of a lease on host memory. Throws invalid_state for a device's. */
+    ferry::span<T>
+    span() const
+    {
+        if (!is_host_)
+            throw invalid_state("a lease on device memory has no span of host memory");
+        return {data_, size_};
+    }
+    bool
+    is_open() const noexcept
+    {
+        return ferry_lease_is_open(raw_);
+    }
+    /** Ends the use for all owners; the memory stays until the last one is gone. */
+    void
+    close() const
+    {
+        check(ferry_lease_close(raw_));
+    }
+    void
+    abandon() const
+    {
+        check(ferry_lease_abandon(raw_));
+    }
+
+  private:
+    friend class buffer<std::remove_const_t<T>>;
+    lease(ferry_buffer *buffer, ferry_access access, const lease_options &options)
+    {
+        ferry_lease_options asked = {};
+        void *data = nullptr;
+        asked.access = access;
+        asked.label = options.label;
+        asked.offset = options.offset;
+        asked.count = options.count;
+        asked.place = options.place;
+        asked.stream = options.stream.raw();
+        check(ferry_lease_open(buffer, element<std::remove_const_t<T>>(), &asked, &raw_, &data));
+        data_ = static_cast<T *>(data);
+        size_ = asked.count == 0 || asked.count == rest ? ferry_buffer_count(buffer) - asked.offset : asked.count;
+        is_host_ = asked.place == 0 && asked.stream == nullptr;
+    }
+
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+    bool is_host_ = true;
+};
+
+/* -- buffers --------------------------------------------------------------------------------------- */
+
+namespace detail
+{
+
+/** An asynchronous call: the options with an event, which is returned. */
+template <class Call>
+inline event
+start(const ferry_copy_options *options, const Call &call)
+{
+    ferry_copy_options asynchronous = {};
+    ferry_event *point = nullptr;
+    if (options != nullptr)
+        asynchronous = *options;
+    asynchronous.event = &point;
+    check(call(&asynchronous));
+    return event::adopt(point);
+}
+
+} // namespace detail
+
+/** A range of a buffer, borrowed, as an argument of a kernel. A const T is only read. */
+template <class T> class buffer_range
+{
+  public:
+    using whole = std::conditional_t<std::is_const_v<T>, const buffer<std::remove_const_t<T>>, buffer<T>>;
+
+    buffer_range(whole &of, std::size_t offset = 0, std::size_t count = rest) noexcept
+        : buffer_(of.raw()), offset_(offset), count_(count)
+    {
+    }
+    template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
+    buffer_range(const buffer_range<Other> &other) noexcept
+        : buffer_(other.raw()), offset_(other.offset()), count_(other.count())
+    {
+    }
+
+    ferry_buffer *
+    raw() const noexcept
+    {
+        return buffer_;
+    }
+    std::size_t
+    offset() const noexcept
+    {
+        return offset_;
+    }
+    std::size_t
+    count() const noexcept
+    {
+        return count_;
+    }
+    ferry_argument
+    argument() const noexcept
+    {
+        return ferry_buffer_argument(buffer_, element<std::remove_const_t<T>>(), offset_, count_);
+    }
+
+  private:
+    ferry_buffer *buffer_;
+    std::size_t offset_, count_;
+};
+
+/**
+ * A buffer of elements T. An object owns one handle; share() returns another owner of the same
+ * buffer. Functions are those of <ferry/buffer.h> and <ferry/copy.h> with the same names, which
+ * say what they do. Offsets and counts are in elements.
+ *
+ * A const buffer is only read. A default-constructed or moved-from one is empty: its functions throw
+ * invalid_argument.
+ */
+template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffer_destroy>
+{
+    static_assert(!std::is_const_v<T> && !std::is_reference_v<T>, "a const ferry::buffer<T> is the one that is only read");
+
+  public:
+    using value_type = T;
+
+    /* creation and lifetime */
+
+    buffer() noexcept = default;
+    /** `count` elements that read as zero. */
+    explicit buffer(const context &devices, std::size_t count, const ferry_buffer_options *options = nullptr)
+    {
+        check(ferry_buffer_create(devices.raw(), element<T>(), count, options, &raw_));
+    }
+    /** A copy of the elements of host memory. */
+    explicit buffer(const context &devices, ferry::span<const T> source, const ferry_buffer_options *options = nullptr)
+    {
+        check(ferry_buffer_create_from(devices.raw(), element<T>(), source.data(), source.size(), options, &raw_));
+    }
+    /** Memory of the caller, which must outlive the buffer, is the host replica. */
+    static buffer
+    wrap_host(const context &devices, ferry::span<T> memory, const ferry_wrap_options *options = nullptr)
+    {
+        buffer made;
+        check(ferry_buffer_wrap_host(devices.raw(), element<T>(), memory.data(), memory.size(), options, &made.raw_));
+        return made;
+    }
+    static buffer
+    wrap_device(const context &devices, T *memory, std::size_t count, stream_ref ready_on = {},
+                const ferry_wrap_options *options = nullptr)
+    {
+        buffer made;
+        check(ferry_buffer_wrap_device(devices.raw(), element<T>(), memory, count, ready_on.raw(), options, &made.raw_));
+        return made;
+    }
+    /** Takes ownership of a C handle of this element. Throws wrong_type, and then takes nothing. */
+    static buffer
+    adopt(ferry_buffer *raw)
+    {
+        buffer made;
+        check(ferry_buffer_from_raw(raw, element<T>(), &made.raw_));
+        return made;
+    }
+    /** Another owner of the buffer behind a C handle of this element. */
+    static buffer
+    retain(ferry_buffer *raw)
+    {
+        buffer made;
+        check(ferry_buffer_from_raw(raw, element<T>(), &raw));
+        made.raw_ = ferry_buffer_retain(raw);
+        return made;
+    }
+    /** The live buffer that was created with this name, as another owner. */
+    static buffer
+    find(const context &devices, const char *name)
+    {
+        ferry_buffer *raw = nullptr;
+        check(ferry_context_find(devices.raw(), name, &raw));
+        buffer found;
+        found.raw_ = raw;
+        check(ferry_buffer_from_raw(raw, element<T>(), &raw));
+        return found;
+    }
+    /** Another owner of the same buffer. */
+    buffer
+    share()
+    {
+        buffer other;
+        other.raw_ = ferry_buffer_retain(raw_);
+        return other;
+    }
+    /** A buffer on a part of this one; both see each other's writes. It keeps the memory alive. */
+    buffer
+    view(std::size_t offset, std::size_t count = rest)
+    {
+        buffer part;
+        check(ferry_buffer_view(raw_, element<T>(), offset, count, &part.raw_));
+        return part;
+    }
+    /** A buffer that reads the bytes as elements U. */
+    template <class U>
+    buffer<U>
+    reinterpret(std::size_t offset_bytes = 0, std::size_t count = rest)
+    {
+        ferry_buffer *raw = nullptr;
+        check(ferry_buffer_reinterpret(raw_, element<U>(), offset_bytes, count, &raw));
+        return buffer<U>::adopt(raw);
+    }
+    /** Ends a wrap and copies newer bytes back into its memory. This object is empty then. */
+    void
+    unwrap(stream_ref stream = {})
+    {
+        check(ferry_buffer_unwrap(&raw_, stream.raw()));
+    }
+    /** Ends a wrap whose memory may be gone. This object is empty then. */
+    void
+    abandon()
+    {
+        check(ferry_buffer_abandon(&raw_));
+    }
+
+    /* properties */
+
+    std::size_t
+    size() const noexcept
+    {
+        return ferry_buffer_count(raw_);
+    }
+    std::size_t
+    size_bytes() const noexcept
+    {
+        return ferry_buffer_bytes(raw_);
+    }
+    bool
+    empty() const noexcept
+    {
+        return size() == 0;
+    }
+    ferry_state
+    state() const noexcept
+    {
+        return ferry_buffer_state(raw_);
+    }
+    bool
+    is_current(int place) const noexcept
+    {
+        return ferry_buffer_is_current(raw_, place);
+    }
+    bool
+    is_page_locked() const noexcept
+    {
+        return ferry_buffer_is_page_locked(raw_);
+    }
+    ferry_buffer_info
+    info() const
+    {
+        ferry_buffer_info found = {};
+        check(ferry_buffer_get_info(raw_, &found));
+        return found;
+    }
+    /** Returns one line of text about the buffer, of at most 511 characters. */
+    std::string
+    describe() const
+    {
+        char text[512] = "";
+        ferry_buffer_describe(raw_, text, sizeof(text));
+        return text;
+    }
+    void
+    resize(std::size_t count)
+    {
+        check(ferry_buffer_resize(raw_, count));
+    }
+
+    /* views */
+
+    [[nodiscard]] host_view<const T>
+    read_host(std::size_t offset = 0, std::size_t count = rest) const &
+    {
+        return host_view<const T>(raw_, FERRY_READ, offset, count);
+    }
+    [[nodiscard]] host_view<T>
+    update_host(std::size_t offset = 0, std::size_t count = rest) &
+    {
+        return host_view<T>(raw_, FERRY_UPDATE, offset, count);
+    }
+    [[nodiscard]] host_view<T>
+    overwrite_host(std::size_t offset = 0, std::size_t count = rest) &
+    {
+        return host_view<T>(raw_, FERRY_OVERWRITE, offset, count);
+    }
+    [[nodiscard]] device_view<const T>
+    read_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) const &
+    {
+        return device_view<const T>(raw_, FERRY_READ, stream, offset, count);
+    }
+    [[nodiscard]] device_view<T>
+    update_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) &
+    {
+        return device_view<T>(raw_, FERRY_UPDATE, stream, offset, count);
+    }
+    [[nodiscard]] device_view<T>
+    overwrite_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) &
+    {
+        return device_view<T>(raw_, FERRY_OVERWRITE, stream, offset, count);
+    }
+    /* A view does not keep its buffer alive. */
+    host_view<const T> read_host(std::size_t = 0, std::size_t = rest) const && = delete;
+    device_view<const T> read_device(stream_ref = {}, std::size_t = 0, std::size_t = rest) const && = delete;
+
+    [[nodiscard]] lease<const T>
+    lease_read(const lease_options &options = {}) const
+    {
+        return lease<const T>(raw_, FERRY_READ, options);
+    }
+    [[nodiscard]] lease<T>
+    lease_update(const lease_options &options = {})
+    {
+        return lease<T>(raw_, FERRY_UPDATE, options);
+    }
+    [[nodiscard]] lease<T>
+    lease_overwrite(const lease_options &options = {})
+    {
+        return lease<T>(raw_, FERRY_OVERWRITE, options);
+    }
+
+    /** Blocks until no open scope prevents `access`. Throws busy when the time has passed. */
+    void
+    wait_available(ferry_access access, std::uint64_t timeout_ns) const
+    {
+        check(ferry_buffer_wait_available(raw_, access, timeout_ns));
+    }
+
+    /* copies */
+
+    void
+    copy_from(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
+    {
+        check(ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), options));
+    }
+    void
+    copy_to(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
+    {
+        check(ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), options));
+    }
+    /** Copies `count` elements of another buffer, or of this one, to `offset`. */
+    void
+    copy(std::size_t offset, const buffer &source, std::size_t source_offset = 0, std::size_t count = rest,
+         const ferry_copy_options *options = nullptr)
+    {
+        check(ferry_buffer_copy(raw_, element<T>(), offset, source.raw_, source_offset, count, options));
+    }
+    void
+    fill(const T &value, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr)
+    {
+        check(ferry_buffer_fill(raw_, element<T>(), offset, count, &value, options));
+    }
+    void
+    load(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
+         const ferry_copy_options *options = nullptr)
+    {
+        check(ferry_buffer_load(raw_, element<T>(), offset, count, path, file_offset, options));
+    }
+    void
+    store(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
+          const ferry_copy_options *options = nullptr) const
+    {
+        check(ferry_buffer_store(raw_, element<T>(), offset, count, path, file_offset, options));
+    }
+
+    /* Asynchronous: what the C functions say about sources and targets until the event is done. */
+
+    [[nodiscard]] event
+    copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
+    {
+        return detail::start(options, [&](const ferry_copy_options *with) {
+            return ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), with);
+        });
+    }
+    [[nodiscard]] event
+    copy_to_async(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
+    {
+        return detail::start(options, [&](const ferry_copy_options *with) {
+            return ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), with);
+        });
+    }
+    [[nodiscard]] event
+    load_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
+               const ferry_copy_options *options = nullptr)
+    {
+        return detail::start(options, [&](const ferry_copy_options *with) {
+            return ferry_buffer_load(raw_, element<T>(), offset, count, path, file_offset, with);
+        });
+    }
+    [[nodiscard]] event
+    store_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
+                const ferry_copy_options *options = nullptr) const
+    {
+        return detail::start(options, [&](const ferry_copy_options *with) {
+            return ferry_buffer_store(raw_, element<T>(), offset, count, path, file_offset, with);
+        });
+    }
+
+    /* Converting: the elements differ, and the policy says how. */
+
+    template <class U>
+    void
+    convert_from(ferry::span<const U> source, ferry_convert_policy policy, std::size_t offset = 0,
+                 const ferry_copy_options *options = nullptr)
+    {
+        ferry_copy_region region = ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
+        region.source.element = element<U>();
+        check(ferry_copy_converting(&region, policy, options));
+    }
+    template <class U>
+    void
+    convert_to(ferry::span<U> target, ferry_convert_policy policy, std::size_t offset = 0,
+               const ferry_copy_options *options = nullptr) const
+    {
+        ferry_copy_region region = ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
+        region.target.element = element<U>();
+        check(ferry_copy_converting(&region, policy, options));
+    }
+    template <class U>
+    void
+    convert(std::size_t offset, const buffer<U> &source, ferry_convert_policy policy, std::size_t source_offset = 0,
+            std::size_t count = rest, const ferry_copy_options *options = nullptr)
+    {
+        ferry_copy_region region = ferry_buffer_region(raw_, element<T>(), offset, source.raw(), source_offset, count);
+        region.source.element = element<U>();
+        check(ferry_copy_converting(&region, policy, options));
+    }
+
+    /* Regions for ferry::copy(): the caller may set rows, planes and pitches of the result. */
+
+    [[nodiscard]] ferry_copy_region
+    region_from(std::size_t offset, ferry::span<const T> source) noexcept
+    {
+        return ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
+    }
+    [[nodiscard]] ferry_copy_region
+    region_to(std::size_t offset, ferry::span<T> target) const noexcept
+    {
+        return ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
+    }
+    /** `count` elements of `source` from `source_offset`, to `offset` of this buffer. */
+    [[nodiscard]] ferry_copy_region
+    region(std::size_t offset, const buffer &source, std::size_t source_offset, std::size_t count) noexcept
+    {
+        return ferry_buffer_region(raw_, element<T>(), offset, source.raw_, source_offset, count);
+    }
+
+    /* places */
+
+    void
+    sync_to(int place, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr) const
+    {
+        check(ferry_buffer_sync_to(raw_, offset, count, place, options));
+    }
+    void
+    prefetch(int place, std::size_t offset = 0, std::size_t count = rest, stream_ref stream = {}) const
+    {
+        check(ferry_buffer_prefetch(raw_, offset, count, place, stream.raw()));
+    }
+    void
+    mark_dirty(int place, stream_ref written_on = {}, std::size_t offset = 0, std::size_t count = rest)
+    {
+        check(ferry_buffer_mark_dirty(raw_, offset, count, place, written_on.raw()));
+    }
+    void
+    invalidate(int place, std::size_t offset = 0, std::size_t count = rest) const
+    {
+        check(ferry_buffer_invalidate(raw_, offset, count, place));
+    }
+    void
+    discard(std::size_t offset = 0, std::size_t count = rest)
+    {
+        check(ferry_buffer_discard(raw_, offset, count));
+    }
+    void
+    reserve(int place) const
+    {
+        check(ferry_buffer_reserve(raw_, place));
+    }
+    void
+    evict(int place) const
+    {
+        check(ferry_buffer_evict(raw_, place));
+    }
+    void
+    wait_idle(int place) const
+    {
+        check(ferry_buffer_wait_idle(raw_, place));
+    }
+    /** Keeps the replica at its address, which is returned, until release(). */
+    T *
+    hold(int place)
+    {
+        void *held = nullptr;
+        check(ferry_buffer_hold(raw_, place, &held));
+        return static_cast<T *>(held);
+    }
+    void
+    release(int place) const
+    {
+        check(ferry_buffer_release(raw_, place));
+    }
+    void
+    advise(ferry_advice advice, int place, std::size_t offset = 0, std::size_t count = rest) const
+    {
+        check(ferry_buffer_advise(raw_, offset, count, advice, place));
+    }
+
+    /* arguments of kernels */
+
+    buffer_range<T>
+    range(std::size_t offset, std::size_t count = rest) noexcept
+    {
+        return buffer_range<T>(*this, offset, count);
+    }
+    buffer_range<const T>
+    range(std::size_t offset, std::size_t count = rest) const noexcept
+    {
+        return buffer_range<const T>(*this, offset, count);
+    }
+};
+
+/** Copies regions in one call, see ferry_copy(). */
+inline void
+copy(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
+{
+    check(ferry_copy(regions.data(), regions.size(), options));
+}
+inline void
+copy(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
+{
+    check(ferry_copy(regions.begin(), regions.size(), options));
+}
+/** As copy(), but returns when the place of the call in the order of calls is fixed. */
+[[nodiscard]] inline event
+copy_async(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
+{
+    return detail::start(options, [&](const ferry_copy_options *with) { return ferry_copy(regions.data(), regions.size(), with); });
+}
+[[nodiscard]] inline event
+copy_async(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
+{
+    return detail::start(options, [&](const ferry_copy_options *with) { return ferry_copy(regions.begin(), regions.size(), with); });
+}
+
+/* -- kernels --------------------------------------------------------------------------------------- */
+
+/** Parameters of a kernel that are buffers: read, read and written, written in every element. */
+template <class T> struct in {
+};
+template <class T> struct inout {
+};
+template <class T> struct out {
+};
+
+/** A one-dimensional grid for `items` items, see ferry_grid_for(). */
+inline ferry_grid
+grid(std::size_t items, std::uint32_t threads = 0) noexcept
+{
+    return ferry_grid_for(items, threads);
+}
+
+namespace detail
+{
+
+/* What a parameter is for the caller (`given`) and for the host function (`taken`). A value. */
+template <class P> struct parameter {
+    using given = const P &;
+    using taken = P;
+
+    static ferry_parameter
+    describe() noexcept
+    {
+        ferry_parameter described = {};
+        described.element = element<P>();
+        return described;
+    }
+    static ferry_argument
+    argument(const P &value) noexcept
+    {
+        ferry_argument made = ferry_struct_value(&value, sizeof(P), alignof(P));
+        made.element = element<P>();
+        return made;
+    }
+    static P
+    fetch(const ferry_call *call, std::size_t index) noexcept
+    {
+        P value;
+        std::memcpy(&value, ferry_call_value(call, element<P>(), index, nullptr), sizeof(P));
+        return value;
+    }
+};
+
+template <> struct parameter<std::size_t> {
+    using given = std::size_t;
+    using taken = std::size_t;
+
+    static ferry_parameter
+    describe() noexcept
+    {
+        ferry_parameter described = {};
+        described.element = ferry_size_element();
+        return described;
+    }
+    static ferry_argument
+    argument(std::size_t value) noexcept
+    {
+        return ferry_size_value(value);
+    }
+    static std::size_t
+    fetch(const ferry_call *call, std::size_t index) noexcept
+    {
+        return ferry_call_size(call, index);
+    }
+};
+
+/* A buffer, whose elements are const when it is only read. */
+template <class T, ferry_access Access> struct array_parameter {
+    using given = const buffer_range<T> &;
+    using taken = ferry::span<T>;
+
+    static ferry_parameter
+    describe() noexcept
+    {
+        ferry_parameter described = {};
+        described.element = element<std::remove_const_t<T>>();
+        described.access = Access;
+        return described;
+    }
+    static ferry_argument
+    argument(const buffer_range<T> &range) noexcept
+    {
+        return range.argument();
+    }
+    static ferry::span<T>
+    fetch(const ferry_call *call, std::size_t index) noexcept
+    {
+        std::size_t count = 0;
+        void *array = ferry_call_array(call, element<std::remove_const_t<T>>(), index, &count);
+        return {static_cast<T *>(array), count};
+    }
+};
+template <class T> struct parameter<in<T>> : array_parameter<const T, FERRY_READ> {
+};
+template <class T> struct parameter<inout<T>> : array_parameter<T, FERRY_UPDATE> {
+};
+template <class T> struct parameter<out<T>> : array_parameter<T, FERRY_OVERWRITE> {
+};
+
+/* Calls a program's function for a launch, with the call first where it takes one. */
+template <class Function, class... P> struct host_function {
+    static ferry_status
+    run(const ferry_call *call, void *user) noexcept
+    {
+        try {
+            invoke(call, user, std::index_sequence_for<P...>());
+            return FERRY_OK;
+        } catch (const error &failure) {
+            ferry_call_fail(call, failure.what());
+            return failure.status();
+        } catch (const std::bad_alloc &failure) {
+            ferry_call_fail(call, failure.what());
+            return FERRY_ERROR_OUT_OF_MEMORY;
+        } catch (const std::exception &failure) {
+            ferry_call_fail(call, failure.what());
+        } catch (...) {
+            ferry_call_fail(call, "the host function threw an object that is no std::exception");
+        }
+        return FERRY_ERROR_DEVICE;
+    }
+
+  private:
+    template <std::size_t... Index>
+    static void
+    invoke(const ferry_call *call, void *user, std::index_sequence<Index...>)
+    {
+        if constexpr (std::is_function_v<Function>)
+            apply(*reinterpret_cast<Function *>(user), call, parameter<P>::fetch(call, Index)...);
+        else
+            apply(*static_cast<Function *>(user), call, parameter<P>::fetch(call, Index)...);
+    }
+    template <class Callable, class... Taken>
+    static void
+    apply(Callable &function, const ferry_call *call, Taken &&...taken)
+    {
+        if constexpr (std::is_invocable_v<Callable &, const ferry_call *, Taken...>)
+            (void)function(call, std::forward<Taken>(taken)...);
+        else
+            (void)function(std::forward<Taken>(taken)...);
+    }
+};
+
+/* std::reference_wrapper, without <functional>, which takes long to compile. */
+template <class Function, class = void> inline constexpr bool is_reference = false;
+template <class Function>
+inline constexpr bool is_reference<
+    Function, std::enable_if_t<std::is_same_v<decltype(std::declval<const Function &>().get()), typename Function::type &>>> = true;
+
+/* A function without captures: one object serves all kernels. */
+template <class Function>
+inline void *
+shared_function(const Function &function)
+{
+    static Function shared(function);
+    return const_cast<void *>(static_cast<const void *>(&shared));
+}
+
+} // namespace detail
+
+/**
+ * A kernel whose signature is P: in<T>, inout<T> and out<T> for buffers, an element type or
+ * std::size_t for values.
+ *
+ * The host function takes a span of const elements for each in<T>, a span for each inout<T> and
+ * out<T>, and each value. It may take the `const ferry_call *` before them. What it throws becomes
+ * the failure of the launch, which a later call returns: the status of a ferry::error, and
+ * FERRY_ERROR_DEVICE for other exceptions. Its result is ignored.
+ *
+ * A host function is called after the kernel object is gone when launches are still queued. So it
+ * is a function, or a lambda without captures, or std::ref() of an object that the program keeps
+ * alive until the work is done.
+ */
+template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_kernel_destroy>
+{
+  public:
+    kernel() noexcept = default;
+    /** CUDA source, and no host function. */
+    explicit kernel(const context &devices, const char *name, const char *cuda_source)
+    {
+        ferry_kernel_source source = {};
+        source.name = name;
+        source.cuda_source = cuda_source;
+        create(devices, source);
+    }
+    /** CUDA source, or NULL, and a host function. */
+    template <class Function>
+    explicit kernel(const context &devices, const char *name, const char *cuda_source, const Function &host_function)
+    {
+        ferry_kernel_source source = {};
+        source.name = name;
+        source.cuda_source = cuda_source;
+        set_function(source, host_function);
+        create(devices, source);
+    }
+    /** Everything that ferry_kernel_source has; its parameters are set here. */
+    explicit kernel(const context &devices, ferry_kernel_source source)
+    {
+        create(devices, source);
+    }
+    template <class Function>
+    explicit kernel(const context &devices, ferry_kernel_source source, const Function &host_function)
+    {
+        set_function(source, host_function);
+        create(devices, source);
+    }
+
+    /** Queues the kernel on a stream, see ferry_kernel_launch(). */
+    void
+    operator()(stream_ref stream, const ferry_grid &dimensions, typename detail::parameter<P>::given... arguments) const
+    {
+        /* One more, because an array has at least one element. */
+        const ferry_argument list[sizeof...(P) + 1] = {detail::parameter<P>::argument(arguments)..., ferry_argument()};
+        check(ferry_kernel_launch(raw_, stream.raw(), dimensions, list, sizeof...(P)));
+    }
+
+  private:
+    void
+    create(const context &devices, ferry_kernel_source &source)
+    {
+        const ferry_parameter list[sizeof...(P) + 1] = {detail::parameter<P>::describe()..., ferry_parameter()};
+        source.parameters = list;
+        source.parameter_count = sizeof...(P);
+        check(ferry_kernel_create(devices.raw(), &source, &raw_));
+    }
+    template <class Function>
+    static void
+    set_function(ferry_kernel_source &source, const Function &function)
+    {
+        if constexpr (detail::is_reference<Function>) {
+            using target = typename Function::type;
+            check_function<target>();
+            source.host_function = detail::host_function<target, P...>::run;
+            if constexpr (std::is_function_v<target>)
+                source.user = reinterpret_cast<void *>(&function.get());
+            else
+                source.user = const_cast<void *>(static_cast<const void *>(&function.get()));
+        } else if constexpr (std::is_function_v<Function> || std::is_pointer_v<Function>) {
+            using target = std::remove_pointer_t<Function>;
+            check_function<target>();
+            source.host_function = detail::host_function<target, P...>::run;
+            if constexpr (std::is_pointer_v<Function>)
+                source.user = reinterpret_cast<void *>(function);
+            else
+                source.user = reinterpret_cast<void *>(&function);
+        } else {
+            static_assert(std::is_empty_v<Function> && std::is_trivially_destructible_v<Function>,
+                          "a host function with captures is passed by std::ref, and outlives the queued work");
+            check_function<Function>();
+            source.host_function = detail::host_function<Function, P...>::run;
+            source.user = detail::shared_function(function);
+        }
+    }
+    template <class Function>
+    static constexpr void
+    check_function() noexcept
+    {
+        static_assert(std::is_invocable_v<Function &, typename detail::parameter<P>::taken...> ||
+                          std::is_invocable_v<Function &, const ferry_call *, typename detail::parameter<P>::taken...>,
+                      "the host function does not take what the kernel's signature says");
+    }
+};
+
+} // namespace ferry
+
+#undef FERRYI_CPP_COLD
+#undef FERRYI_CPP_VISIBLE
+#undef FERRYI_CPP_LIKELY
+
+#endif

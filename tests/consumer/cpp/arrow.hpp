@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ARROW_HPP
+#define ARROW_HPP
+
+/* The content of mylib_vec3, with the names of this project. */
+namespace arrows
+{
+
+struct arrow {
+    float length;
+    float direction[2];
+};
+
+} // namespace arrows
+
+using arrows_arrow = arrows::arrow;
+
+#endif

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""<ferry/ferry.hpp> alone, and what must not compile, with each C++ compiler and standard.
+
+usage: mistyped.py INCLUDE-FOLDER... -- COMPILER...
+
+Each statement that must not compile has a twin that does. Without a COMPILER, all usual ones are tried.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
+sys.dont_write_bytecode = True
+
+from tap import Tap  # noqa: E402
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wnon-virtual-dtor",
+            "-Woverloaded-virtual", "-Werror"]
+STANDARDS = ["c++17", "c++20", "c++2b"]
+FRAME = """#include <ferry/ferry.hpp>
+#include <ferry/float.h>
+#include <ferry/int.h>
+#include <vector>
+using ferry::in; using ferry::inout; using ferry::out; using ferry::span;
+void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buffer<float> &constant, ferry::buffer<int32_t> &n,
+              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns);
+void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buffer<float> &constant, ferry::buffer<int32_t> &n,
+              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns)
+{
+    (void)context, (void)f, (void)constant, (void)n, (void)kernel, (void)fs, (void)ns;
+    %s
+}
+"""
+# What compiles, what does not, and a part of the message where it is ours.
+PAIRS = [
+    ("auto v = f.update_host(); v[0] = 1.0f;", "auto v = f.read_host(); v[0] = 1.0f;", ""),
+    ("auto v = f.update_host(); for (float &x : v) x = 1.0f;", "auto v = f.read_host(); for (float &x : v) x = 1.0f;", ""),
+    ("auto v = f.update_host(); *v.data() = 1.0f;", "auto v = f.read_host(); *v.data() = 1.0f;", ""),
+    ("auto v = f.read_host();", "auto v = f.read_host(); auto w = v;", ""),
+    ("auto v = f.read_host();", "auto v = f.read_host(); auto w = std::move(v);", ""),
+    ("auto v = constant.read_host();", "auto v = constant.update_host();", ""),
+    ("auto v = constant.read_device();", "auto v = constant.overwrite_device();", ""),
+    ("constant.copy_to(fs);", "constant.copy_from(fs);", ""),
+    ("auto v = f.read_device(); (void)v.get();", "auto v = f.read_device(); (void)v[0];", ""),
+    ("auto v = f.read_host(); span<const float> s = v; (void)s;", "auto v = f.read_device(); span<const float> s = v; (void)s;", ""),
+    ("auto g = f.share();", "auto g = f;", ""),
+    ("ferry::buffer<float> g; g = std::move(f);", "ferry::buffer<float> g; g = f;", ""),
+    ("f.copy_from(fs);", "f.copy_from(ns);", ""),
+    ("f.copy_to(fs);", "n.copy_to(fs);", ""),
+    ("f.copy(0, constant);", "f.copy(0, n);", ""),
+    ("(void)f.region(0, constant, 0, 1);", "(void)f.region(0, n, 0, 1);", ""),
+    ("kernel(nullptr, ferry::grid(1), f, f, 1.0f);", "kernel(nullptr, ferry::grid(1), n, f, 1.0f);", ""),
+    ("kernel(nullptr, ferry::grid(1), constant, f, 1.0f);", "kernel(nullptr, ferry::grid(1), constant, constant, 1.0f);", ""),
+    ("kernel(nullptr, ferry::grid(1), constant.range(1), f.range(1), 1.0f);",
+     "kernel(nullptr, ferry::grid(1), f.range(1), constant.range(1), 1.0f);", ""),
+    ("kernel(nullptr, ferry::grid(1), f, f, 1.0f);", "kernel(nullptr, ferry::grid(1), f, f);", ""),
+    ("kernel(nullptr, ferry::grid(1), f, f, 1.0f);", "kernel(nullptr, ferry::grid(1), f, f, f);", ""),
+    ("ferry::kernel<in<float>> k(context, \"k\", nullptr, [](span<const float>) {});",
+     "ferry::kernel<in<float>> k(context, \"k\", nullptr, [](span<float>) {});", "what the kernel's signature says"),
+    ("ferry::kernel<in<float>> k(context, \"k\", nullptr, [](span<const float>) {});",
+     "int i = 0; ferry::kernel<in<float>> k(context, \"k\", nullptr, [&i](span<const float>) { i++; });", "passed by std::ref"),
+    ("ferry::buffer<float> g(context, 1);", "ferry::buffer<double> g(context, 1);", "include the header that ferry-gen wrote"),
+    ("ferry::buffer<float> g(context, 1);", "ferry::buffer<const float> g(context, 1);", "is the one that is only read"),
+    ("ferry::buffer<float> g(context, 1); auto v = g.read_host();", "auto v = ferry::buffer<float>(context, 1).read_host();", ""),
+    ("auto l = f.lease_update(); l.span()[0] = 1.0f;", "auto l = f.lease_read(); l.span()[0] = 1.0f;", ""),
+    ("auto l = constant.lease_read();", "auto l = constant.lease_update();", ""),
+]
+
+
+def compile_text(compiler, standard, folders, text):
+    command = [*compiler, f"-std={standard}", *WARNINGS, "-Wno-unused", *(f"-I{folder}" for folder in folders), "-x", "c++",
+               "-fsyntax-only", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return [] if done.returncode == 0 else done.stderr.splitlines() or ["exit status %d" % done.returncode]
+
+
+def check_right(compiler, standard, folders):
+    """All that compiles, in one file."""
+    return compile_text(compiler, standard, folders, FRAME % "\n    ".join(f"{{ {right} }}" for right, _, _ in PAIRS))
+
+
+def check_wrong(compiler, standard, folders, wrong, part):
+    problems = compile_text(compiler, standard, folders, FRAME % wrong)
+    if not problems:
+        return [f"compiles: {wrong}"]
+    return [] if part in "\n".join(problems) else [f"the message lacks '{part}'", *problems[:10]]
+
+
+def main():
+    end = sys.argv.index("--")
+    folders, compiler = sys.argv[1:end], sys.argv[end + 1:]
+    compilers = [compiler] if compiler else [[name] for name in ("g++", "clang++") if shutil.which(name)]
+    tap = Tap()
+    if not compilers:
+        tap.skip("<ferry/ferry.hpp>", "there is no C++ compiler")
+    for compiler in compilers:
+        for standard in STANDARDS:
+            for header in ("ferry.hpp", "complex.hpp"):
+                text = f"#include <ferry/{header}>\n#include <ferry/{header}>\nextern int used;\n"
+                tap.case(f"<ferry/{header}> alone with {compiler[0]} as {standard}", compile_text(compiler, standard, folders, text))
+        tap.case(f"<ferry/ferry.hpp> refuses C++14 with {compiler[0]}",
+                 [] if "needs C++17" in "\n".join(compile_text(compiler, "c++14", folders, "#include <ferry/ferry.hpp>\n")) else ["compiles"])
+        for standard in STANDARDS:
+            tap.case(f"what compiles, with {compiler[0]} as {standard}", check_right(compiler, standard, folders))
+        for _, wrong, part in PAIRS:
+            tap.case(f"refused by {compiler[0]}: {wrong}", check_wrong(compiler, STANDARDS[0], folders, wrong, part))
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Kernels from one source: the host functions give NumPy's bits, stay inside the promised error and are vectorized; errors name
+file, key and what was expected."""
+
+import ctypes
+import json
+import math
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+
+from harness import (C_WARNINGS, DROP, HERE, ROOT, TYPES, WARNINGS, Tap, builtin_headers, c_compilers, changed, compile_problems, cxx_compilers,
+                     ferry_gen, generate)
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+SEVERAL = HERE / "kernels" / "several.json"
+DATA = json.loads(SEVERAL.read_text())
+MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
+# (name, path of the change, new value, key in the message, words in the message)
+CHANGES = [
+    ("unknown key", ["kernel"], [], "kernel", "unknown key; did you mean 'kernels'?"),
+    ("no prefix", ["prefix"], DROP, "prefix", "missing"),
+    ("another format version", ["ferry"], 2, "ferry", "version 1"),
+    ("prefix of the library", ["prefix"], "ferry", "prefix", "belongs to the library"),
+    ("no kernels", ["kernels"], [], "kernels", "is empty"),
+    ("kernels that are no objects", ["kernels"], ["x"], "kernels[0]", "expected an object"),
+    ("a type file that is not there", ["types", 0], "absent.json", "types[0]", "which is not there"),
+    ("a type that is no file", ["types", 0], "vec3", "types[0]", "expected the path of a type file"),
+    ("unknown key of a kernel", ["kernels", MAP, "eech"], "x", f"kernels[{MAP}].eech", "did you mean 'each'?"),
+    ("kernel without parameters", ["kernels", MAP, "parameters"], DROP, f"kernels[{MAP}].parameters", "missing"),
+    ("kernel name with capitals", ["kernels", MAP, "name"], "Sum", f"kernels[{MAP}].name", "lower-case"),
+    ("kernel called as the file's kernels", ["kernels", MAP, "name"], "several", f"kernels[{MAP}].name", "of the file's kernels, 'several'"),
+    ("kernel called as another one's host function", ["kernels", MAP + 1, "name"], "linear_sum_run", f"kernels[{MAP + 1}].name", "'linear_sum'"),
+    ("kernel listed twice", ["kernels", MAP + 1, "name"], "linear_sum", f"kernels[{MAP + 1}].name", "is a name of the kernel 'linear_sum'"),
+    ("kernel called as a reduction's second one", ["kernels", DOT + 1, "name"], "dot_into", f"kernels[{DOT + 1}].name", "'dot'"),
+    ("parameter of one word", ["kernels", MAP, "parameters", 0], "a", f"kernels[{MAP}].parameters[0]", "expected 'TYPE NAME'"),
+    ("parameter that is a number", ["kernels", MAP, "parameters", 0], 1, f"kernels[{MAP}].parameters[0]", "expected 'TYPE NAME'"),
+    ("parameter of an unknown type", ["kernels", MAP, "parameters", 0], "duoble a", f"kernels[{MAP}].parameters[0]", "did you mean 'double'?"),
+    ("access that is nearly a known one", ["kernels", MAP, "parameters", 1], "raed double x", f"kernels[{MAP}].parameters[1]", "did you mean 'read'?"),
+    ("parameter listed twice", ["kernels", MAP, "parameters", 1], "read double a", f"kernels[{MAP}].parameters[1]", "twice"),
+    ("parameter with a name of generated code", ["kernels", MAP, "parameters", 0], "double n", f"kernels[{MAP}].parameters[0]", "called 'n'"),
+    ("parameter whose name ends with _", ["kernels", MAP, "parameters", 0], "double a_", f"kernels[{MAP}].parameters[0]", "called 'a_'"),
+    ("parameter that is a reserved word", ["kernels", MAP, "parameters", 0], "double new", f"kernels[{MAP}].parameters[0]", "reserved word"),
+    ("map that writes nothing", ["kernels", MAP, "parameters", 4], "read double z", f"kernels[{MAP}].parameters", "no array to be written"),
+    ("map without a semicolon", ["kernels", MAP, "each"], "z[i] = x[i]", f"kernels[{MAP}].each", "does not end with ';'"),
+    ("map with a bracket too many", ["kernels", MAP, "each"], "z[i] = (x[i];", f"kernels[{MAP}].each", "has 1 '(' and 0 ')'"),
+    ("map with a comment", ["kernels", MAP, "each"], "z[i] = x[i]; // x", f"kernels[{MAP}].each", "a comment"),
+    ("map that is no text", ["kernels", MAP, "each"], 1, f"kernels[{MAP}].each", "is no text"),
+    ("a function that is not exact", ["kernels", MAP, "each"], "z[i] = tgamma(x[i]);", f"kernels[{MAP}].each", "calls tgamma()"),
+    ("two reductions", ["kernels", DOT, "max"], "double", f"kernels[{DOT}].max", "stands beside 'sum'"),
+    ("reduction that writes", ["kernels", DOT, "parameters", 0], "update double x", f"kernels[{DOT}].parameters", "to be written"),
+    ("reduction of statements", ["kernels", DOT, "each"], "r += x[i];", f"kernels[{DOT}].each", "one expression"),
+    ("reduction to a struct", ["kernels", DOT, "sum"], "vec3", f"kernels[{DOT}].sum", "added and compared"),
+    ("reduction to an unknown type", ["kernels", DOT, "sum"], "decimal", f"kernels[{DOT}].sum", "is of type 'decimal'"),
+    ("kernel without arrays", ["kernels", DOT, "parameters"], ["double x"], f"kernels[{DOT}].parameters", "has no array"),
+    ("stencil without a radius", ["kernels", BLUR, "stencil"], 0, f"kernels[{BLUR}].stencil", "from 1 to 16"),
+    ("stencil past its radius", ["kernels", BLUR, "stencil"], 1, f"kernels[{BLUR}].each", "holds 'now(-2, 0)'"),
+    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers"),
+    ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['"),
+    ("option that is none", ["kernels", MAP, "options"], ["lineinfo"], f"kernels[{MAP}].options[0]", "such as '-lineinfo'"),
+    ("fast that is text", ["kernels", MAP, "fast"], "yes", f"kernels[{MAP}].fast", "true or false"),
+    ("comment that ends the comment", ["kernels", MAP, "comment"], "*/", f"kernels[{MAP}].comment", "one line"),
+]
+
+
+def bad_cases(tap, folder):
+    for name, path, value, key, words in CHANGES:
+        data = dict(DATA, types=[str(TYPES / "vec3.json"), str(TYPES / "large.json")])
+        (folder / "bad.json").write_text(json.dumps(changed(data, path, value)))
+        result = ferry_gen("kernels", "bad.json", "-o", "bad.h", "--depfile", "bad.d", folder=folder)
+        problems = [] if result.returncode == 1 and len(result.stderr.splitlines()) == 1 else [f"{result.returncode}: {result.stderr}"]
+        problems += [f"no '{word}' in: {result.stderr}" for word in (f"bad.json: {key}: ", words) if word not in result.stderr]
+        problems += [f"{end} was written" for end in ("h", "d") if (folder / f"bad.{end}").exists()]
+        tap.case(name, problems)
+
+
+def made(folder):
+    """All headers of the kernels; problems."""
+    problems = builtin_headers(folder) + generate("kernels", [SEVERAL], f"{folder}/mylib/several_kernels.h", "--depfile", f"{folder}/several.d")
+    for name in ("vec3", "large"):
+        problems += generate("header", [TYPES / f"{name}.json"], f"{folder}/mylib/{name}_buffer.h")
+    return problems
+
+
+def depfile_case(tap, folder):
+    text = (folder / "several.d").read_text()
+    wanted = [SEVERAL, TYPES / "vec3.json", TYPES / "large.json", ROOT / "templates" / "kernels.h.j2", ROOT / "gen" / "ferry_kernels.py"]
+    paths = {os.path.realpath(path) for path in text.replace("\\\n", " ").split()}
+    tap.case("the depfile names what was read", [f"no {path}" for path in wanted if str(path) not in paths])
+
+
+def compile_cases(tap, folder, folders):
+    (folder / "alone.c").write_text('#include "mylib/several_kernels.h"\n#include "mylib/several_kernels.h"\ntypedef int not_empty;\n')
+    for compiler in c_compilers():
+        for options in (["-std=c99"], ["-std=c11", "-O2", "-Wredundant-decls", "-Wnested-externs"]):
+            tap.case(f"compiles with {compiler[0]} {' '.join(options)}",
+                     compile_problems(compiler, [*options, *C_WARNINGS], folders, folder / "alone.c"))
+    for compiler in cxx_compilers():
+        tap.case(f"compiles with {compiler[0]}", compile_problems(
+            compiler, ["-std=c++11", "-x", "c++", *WARNINGS], folders, folder / "alone.c"))
+
+
+# -- what the host functions compute --
+
+RUNS = [one["name"] for one in DATA["kernels"] if one["name"] != "shift"]
+
+
+def shared(folder, folders, compiler, options, name):
+    """A library with every host function as a function to call."""
+    text = '#include "mylib/several_kernels.h"\n'
+    text += "".join(f"void run_{one}(void **values);\nvoid run_{one}(void **values)\n{{\n    mylib_{one}_run(values);\n}}\n" for one in RUNS)
+    (folder / "runs.c").write_text(text)
+    command = [*compiler, *options, "-shared", "-fPIC", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", str(folder / name), "-lm"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(result.stderr)
+    return ctypes.CDLL(str(folder / name), os.RTLD_LAZY)
+
+
+def call(library, name, *arguments):
+    """Arrays and scalars of NumPy, in the order of the entry's parameters."""
+    kept = []
+    for argument in arguments:
+        if isinstance(argument, numpy.ndarray):
+            kept.append(ctypes.c_void_p(argument.ctypes.data))
+        else:
+            kept.append(argument if isinstance(argument, ctypes._SimpleCData) else ctypes.c_size_t(argument))
+    values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(one) for one in kept))
+    getattr(library, f"run_{name}")(values)
+
+
+def ulps(found, exact):
+    """The greatest error in units of the last place of the exact value's neighbourhood."""
+    step = numpy.spacing(numpy.abs(exact.astype(found.dtype)))
+    return float(numpy.max(numpy.abs(found.astype(exact.dtype) - exact) / step))
+
+
+def tree_of_16(values):
+    """The promised order, in Python."""
+    sums = [values.dtype.type(0)] * 16
+    for i, value in enumerate(values):
+        at = i % 16
+        sums[at] = sums[at] + value
+    half = 8
+    while half:
+        for k in range(half):
+            sums[k] = sums[k] + sums[k + half]
+        half //= 2
+    return sums[0]
+
+
+def blurred(now, weight, first, count):
+    rows, columns = now.shape
+    def near(row_step, column_step):
+        at = numpy.clip(numpy.arange(first, first + count) + row_step, 0, rows - 1)
+        return now[at][:, numpy.clip(numpy.arange(columns) + column_step, 0, columns - 1)]
+    return weight * near(0, 0) + (near(-2, 0) + near(2, 0)) + (near(0, -2) + near(0, 2)) + near(-1, 1)
+
+
+def value_cases(tap, library, how):
+    random = numpy.random.default_rng(7)
+    same = lambda one, other: [] if one.tobytes() == other.tobytes() else [f"{one[:4]} is not {other[:4]}"]
+    problems = []
+    for n in (0, 1, 15, 16, 17, 1000, 100003):
+        x, y = random.standard_normal(n) * 10.0 ** random.integers(-30, 30, n), random.standard_normal(n)
+        z = numpy.empty(n)
+        call(library, "linear_sum", ctypes.c_double(1 / 3), x, ctypes.c_double(-0.7), y, z, n)
+        problems += same(z, 1 / 3 * x + -0.7 * y)
+        z = x.copy()
+        call(library, "linear_sum", ctypes.c_double(1 / 3), z, ctypes.c_double(-0.7), z, z, n)
+        problems += same(z, 1 / 3 * x + -0.7 * x)
+        f, g = x.astype("f4"), y.astype("f4")
+        h = numpy.empty(n, "f4")
+        with numpy.errstate(all="ignore"):
+            call(library, "roots", f, g, h, n)
+            problems += same(h, numpy.sqrt(f * f + g * g) / (f - numpy.float32(2) * g))
+        k = random.integers(-1000, 1000, n, dtype="i4")
+        scaled = k.copy()
+        call(library, "scale", scaled, ctypes.c_int(3), n)
+        problems += same(scaled, k * 3)
+    tap.case(f"{how}: maps give NumPy's bits", problems)
+
+    x = random.uniform(0.01, 30, 20000).astype("f4")
+    y, z = numpy.empty_like(x), numpy.empty(x.size)
+    call(library, "functions", x, y, z, x.size)
+    wide = x.astype(numpy.longdouble)
+    first, second = ulps(y, wide ** numpy.longdouble(1.5) + numpy.exp(-wide)), ulps(z, numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1))
+    # Each function is within 2 units, the sum is rounded once more; the second cancels near its roots.
+    tap.case(f"{how}: functions are exact enough", [] if first <= 3 and numpy.median(numpy.abs(z - numpy.asarray(
+        numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1), "f8"))) < 1e-14 else [f"{first} and {second} units"])
+
+    problems = []
+    for n in (0, 1, 15, 16, 17, 255, 20001):
+        x, y = random.standard_normal(n) * 10.0 ** random.integers(-8, 8, n), random.standard_normal(n)
+        partial = numpy.full(1, 9.0)
+        call(library, "dot", x, y, partial, n)
+        problems += same(partial, numpy.array([tree_of_16(x * y)]))
+        bound = n * 2.0 ** -53 * math.fsum(abs(x * y)) if n else 0
+        problems += [] if abs(partial[0] - math.fsum(x * y)) <= bound else [f"{n}: past the bound"]
+        f = x.astype("f4")
+        total = numpy.empty(1, "f4")
+        call(library, "total", f, total, n)
+        problems += same(total, numpy.array([tree_of_16(f)], "f4"))
+    tap.case(f"{how}: sums are those of the fixed tree, and within the bound", problems)
+
+    k = random.integers(-30000, 30000, 1001, dtype="i2")
+    least, above = numpy.empty(1, "i2"), numpy.empty(1, "u8")
+    call(library, "least", k, least, k.size)
+    call(library, "count_above", k.astype("f4"), ctypes.c_float(12), above, k.size)
+    problems = [] if least[0] == k.min() and above[0] == (k > 12).sum() else [f"{least} {above}"]
+    call(library, "least", k, least, 0)
+    problems += [] if least[0] == 32767 else [f"of nothing: {least}"]
+    point = numpy.dtype({"names": ["x"], "formats": ["f4"], "offsets": [0], "itemsize": 32})
+    for values, expected in (([1, -5, 3], 25), ([1, math.nan, 7], math.nan), ([], -math.inf)):
+        points, longest = numpy.zeros(len(values), point), numpy.empty(1, "f4")
+        points["x"] = values
+        call(library, "longest", points, longest, len(values))
+        problems += [] if numpy.array_equal(longest, [expected], equal_nan=True) else [f"{values}: {longest}"]
+    tap.case(f"{how}: least, greatest and counted", problems)
+
+    problems = []
+    for rows, columns, first, count in ((1, 1, 0, 1), (2, 3, 0, 2), (5, 4, 1, 3), (7, 5, 0, 7), (40, 33, 30, 10), (64, 100, 1, 62)):
+        now = random.standard_normal((rows, columns)).astype("f4")
+        begin, end = max(first - 2, 0), min(first + count + 2, rows)
+        next_ = numpy.zeros((count, columns), "f4")
+        call(library, "blur", numpy.ascontiguousarray(now[begin:end]), ctypes.c_float(0.3), next_, rows, columns, first, count, begin)
+        problems += same(next_.ravel(), blurred(now, numpy.float32(0.3), first, count).ravel())
+    tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
+
+
+# Where the arguments lie; elsewhere both within 30 of zero.
+RANGES = {"exp": (-80, 80), "exp2": (-120, 120), "expm1": (-80, 80), "log": (1e-9, 1e9), "log2": (1e-9, 1e9), "log10": (1e-9, 1e9),
+          "log1p": (-0.99, 1e6), "asin": (-1, 1), "acos": (-1, 1), "sinh": (-80, 80), "cosh": (-80, 80), "atanh": (-0.999, 0.999),
+          "sqrt": (0, 1e9), "pow": (0.01, 15)}
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "arctanh", "atan2": "arctan2", "pow": "power", "round": None, "fdim": None,
+               "fma": None}
+
+
+def function_cases(tap, folder, folders, compiler):
+    """Every function that the generator takes, in float and double, is within 2 units in the last place."""
+    from ferry_kernels import ARITY
+    kernels = []
+    for name, arity in ARITY.items():
+        for end, c_type in (("f", "float"), ("", "double")):
+            arguments = ", ".join(f"{letter}[i]" for letter in "xyw"[:arity])
+            kernels.append({"name": f"k_{name}{end}", "parameters": [f"read {c_type} {letter}" for letter in "xyw"[:arity]] + [f"overwrite {c_type} z"],
+                            "each": f"z[i] = {name}{end}({arguments});"})
+    (folder / "functions.json").write_text(json.dumps({"ferry": 1, "prefix": "functions", "header": "functions.h", "kernels": kernels}))
+    problems = generate("kernels", [folder / "functions.json"], f"{folder}/functions.h")
+    text = '#include "functions.h"\n' + "".join(
+        f"void run_{one['name']}(void **values);\nvoid run_{one['name']}(void **values)\n{{\n    functions_{one['name']}_run(values);\n}}\n" for one in kernels)
+    (folder / "functions.c").write_text(text)
+    command = [*compiler, "-O2", "-shared", "-fPIC", *(f"-I{one}" for one in folders), str(folder / "functions.c"), "-o", str(folder / "functions.so"), "-lm"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    problems += result.stderr.splitlines()
+    random = numpy.random.default_rng(11)
+    library = None if problems else ctypes.CDLL(str(folder / "functions.so"), os.RTLD_LAZY)
+    for name, arity in ARITY.items() if library else ():
+        spelled = NUMPY_NAMES.get(name, name)
+        for end, dtype in (("f", "f4"), ("", "f8")):
+            given = [random.uniform(*RANGES.get(name, (-30, 30)), 20000).astype(dtype) for _ in range(arity)]
+            z = numpy.empty(20000, dtype)
+            call(library, f"k_{name}{end}", *given, z, z.size)
+            if spelled and hasattr(numpy, spelled):
+                error = ulps(z, getattr(numpy, spelled)(*(one.astype(numpy.longdouble) for one in given)))
+                problems += [] if error <= 2 else [f"{name}{end}: {error} units"]
+            else:
+                problems += [] if numpy.isfinite(z).all() else [f"{name}{end}: not finite"]
+    tap.case(f"{compiler[0]}: functions are within 2 units in the last place", problems)
+
+
+PACKED = re.compile(r"\bv?(mul|add|div|sqrt)p([sd])\b")
+FUSED = re.compile(r"\bvfn?m(add|sub)")
+
+
+def assembly_cases(tap, folder, folders, compiler):
+    """Which loops the compiler vectorizes, without an option that a program would have to name."""
+    result = subprocess.run([*compiler, "-O2", "-march=haswell", "-S", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", "-"],
+                            capture_output=True, text=True)
+    wanted = {"linear_sum": {"mulpd", "addpd"}, "dot": {"mulpd", "addpd"}, "total": {"addps"}, "blur": {"mulps", "addps"}, "roots": {"sqrtps", "divps"}}
+    problems = []
+    for name, instructions in wanted.items():
+        body = "".join(re.findall(rf"^(?:mylib_|run_){name}(?:_run)?(?:\.\w+)*:[^\n]*\n(.*?)^\s*\.size", result.stdout, re.M | re.S))
+        found = {f"{one}p{letter}" for one, letter in PACKED.findall(body)}
+        problems += [f"{name}: no {one}" for one in instructions - found]
+    problems += [f"fused: {one}" for one in FUSED.findall(result.stdout)]
+    tap.case(f"{compiler[0]} -O2 vectorizes host functions, and fuses nothing", problems)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        bad_cases(tap, folder)
+        tap.case("the headers are generated", made(folder))
+        depfile_case(tap, folder)
+        folders = [folder, HERE / "include", ROOT / "include"]
+        compile_cases(tap, folder, folders)
+        for number, compiler in enumerate(c_compilers()):
+            if numpy is None:
+                tap.skip(f"{compiler[0]}: values", "no NumPy")
+                continue
+            for level in (["-O0"], ["-O2", "-march=native"]):
+                library = shared(folder, folders, compiler, level, f"runs{number}{level[0]}.so")
+                value_cases(tap, library, f"{compiler[0]} {' '.join(level)}")
+            function_cases(tap, folder, folders, compiler)
+            if platform.machine() == "x86_64":
+                assembly_cases(tap, folder, folders, compiler)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Kernels from one source, on a device. With the argument "check" instead: every CUDA text compiles with NVRTC; exit
+ * status 77 where there is none.
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ferry/ferry.h>
+
+#include "mylib/several_kernels.h"
+#include "tests/support/fakecuda.h"
+
+enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
+
+/* X(name without prefix) for every entry point. */
+#define ENTRIES(X)                                                                                                     \
+    X(linear_sum) X(roots) X(functions) X(shift) X(scale) X(dot) X(dot_finish) X(total) X(total_finish) X(longest)      \
+    X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(blur)
+
+#define FAKE_BODY(name)                                                              \
+    static void fake_##name(void **values, const unsigned *grid, const unsigned *block) \
+    {                                                                                \
+        (void)grid;                                                                  \
+        (void)block;                                                                 \
+        mylib_##name##_run(values);                                                  \
+    }
+ENTRIES(FAKE_BODY)
+
+static int failures;
+
+static void
+expect(int condition, const char *what, int line)
+{
+    if (condition)
+        return;
+    printf("test_kernels.c:%d: %s; %s\n", line, what, ferry_last_error());
+    failures++;
+}
+
+#define EXPECT(condition) expect(condition, #condition, __LINE__)
+#define MUST(call) expect((call) == FERRY_OK, #call, __LINE__)
+
+/* The fake driver runs what the host does, under the entry's name. */
+static void
+register_entries(void)
+{
+    struct fakecuda fake;
+    if (!getenv("FERRY_CUDA_LIBRARY") || !fakecuda_find_driver(&fake))
+        return;
+#define REGISTER(entry)                                                                                     \
+    {                                                                                                       \
+        ferry_parameter parameters[16];                                                                     \
+        size_t bytes[16];                                                                                   \
+        const ferry_kernel_source source = mylib_##entry##_source(parameters);                              \
+        for (size_t i = 0; i < source.parameter_count; i++)                                                 \
+            bytes[i] = parameters[i].access != 0 ? sizeof(void *) : parameters[i].element->bytes;           \
+        fake.fakecuda_register_kernel(source.name, fake_##entry, (int)source.parameter_count, bytes);       \
+    }
+    ENTRIES(REGISTER)
+}
+
+static int
+check_sources(void)
+{
+#define CHECK(entry)                                                                                        \
+    {                                                                                                       \
+        ferry_parameter parameters[16];                                                                     \
+        const ferry_kernel_source source = mylib_##entry##_source(parameters);                              \
+        for (int architecture = 0; architecture <= 90; architecture += 90) {                                \
+            ferry_status status = ferry_kernel_check(&source, architecture);                                \
+            if (status == FERRY_ERROR_UNSUPPORTED)                                                          \
+                return SKIPPED;                                                                             \
+            if (status != FERRY_OK)                                                                         \
+                printf("%s: %s\n", source.name, ferry_last_error());                                        \
+            failures += status != FERRY_OK;                                                                 \
+        }                                                                                                   \
+    }
+    ENTRIES(CHECK)
+    return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void
+test_maps(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double numbers[COUNT], sums[COUNT];
+    ferry_double_buffer x = {0}, z = {0}, shorter = {0};
+    for (size_t i = 0; i < COUNT; i++)
+        numbers[i] = (double)i / 7.0;
+    MUST(ferry_double_create_from(context, numbers, COUNT, NULL, &x));
+    MUST(ferry_double_create(context, COUNT, NULL, &z));
+    MUST(ferry_double_create(context, COUNT - 1, NULL, &shorter));
+    MUST(mylib_linear_sum(kernels, stream, 1.0 / 3.0, x, -0.3, x, z));
+    MUST(ferry_double_copy_to(z, 0, sums, COUNT, NULL));
+    for (size_t i = 0; i < COUNT && failures == 0; i++) {
+        volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
+        EXPECT(sums[i] == left + right);
+    }
+    /* In place, and with counts that differ. */
+    MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
+    MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
+    EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
+    EXPECT(mylib_linear_sum(kernels, stream, 1.0, x, 1.0, x, shorter) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_linear_sum(kernels, stream, 1.0, shorter, 1.0, x, z) == FERRY_ERROR_OUT_OF_RANGE);
+    ferry_double_destroy(&shorter);
+    ferry_double_destroy(&z);
+    ferry_double_destroy(&x);
+}
+
+static void
+test_structs(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    struct mylib_vec3 by = {.x = 2, .v = {3, 4}}, one = {.x = 1, .v = {5, 6}};
+    mylib_large many = {{{0}}};
+    mylib_vec3_buffer points = {0};
+    float longest = 0;
+    many.cells[1][2] = 10;
+    MUST(mylib_vec3_create(context, 100, NULL, &points));
+    MUST(mylib_vec3_fill(points, 0, FERRY_REST, one, NULL));
+    MUST(mylib_shift(kernels, stream, points, by, many, 9));
+    MUST(mylib_vec3_copy_to(points, 99, &one, 1, NULL));
+    EXPECT(one.x == 13 && one.v[0] == 5 && one.v[1] == 18 && one.label.tag == 9);
+    one.x = -20;
+    MUST(mylib_vec3_copy_from(points, 50, &one, 1, NULL));
+    MUST(mylib_longest(kernels, stream, points, &longest));
+    EXPECT(longest == 400);
+    mylib_vec3_destroy(&points);
+}
+
+static void
+test_reductions(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double numbers[COUNT];
+    ferry_double_buffer x = {0}, out = {0}, empty = {0};
+    double dot = 0, again = 1, exact = 0, sum = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        numbers[i] = (i % 3 == 0 ? -1.0 : 1.0) * (double)(i * i % 1013) / 3.0;
+        exact += numbers[i] * numbers[i];
+    }
+    MUST(ferry_double_create_from(context, numbers, COUNT, NULL, &x));
+    MUST(ferry_double_create(context, 1, NULL, &out));
+    MUST(ferry_double_create(context, 0, NULL, &empty));
+    MUST(mylib_dot(kernels, stream, x, x, &dot));
+    EXPECT(fabs(dot - exact) <= COUNT * 2.3e-16 * exact);
+    for (int i = 0; i < 3; i++) {
+        MUST(mylib_dot_into(kernels, stream, x, x, out));
+        MUST(ferry_double_copy_to(out, 0, &again, 1, NULL));
+        EXPECT(memcmp(&dot, &again, sizeof(dot)) == 0);
+    }
+    MUST(mylib_dot(kernels, stream, empty, empty, &sum));
+    EXPECT(sum == 0);
+    EXPECT(mylib_dot_into(kernels, stream, x, x, empty) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_dot(kernels, stream, x, out, &sum) == FERRY_ERROR_OUT_OF_RANGE);
+    ferry_double_destroy(&empty);
+    ferry_double_destroy(&out);
+    ferry_double_destroy(&x);
+}
+
+static float
+near(const float *plate, long row, long column)
+{
+    row = row < 0 ? 0 : row >= ROWS ? ROWS - 1 : row;
+    column = column < 0 ? 0 : column >= COLUMNS ? COLUMNS - 1 : column;
+    return plate[row * COLUMNS + column];
+}
+
+static void
+test_stencils(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static float plate[ROWS * COLUMNS], blurred[ROWS * COLUMNS];
+    ferry_float_buffer now = {0}, next = {0};
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        plate[i] = (float)(i * 7919 % 997) / 10.0f;
+    MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
+    MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
+    /* In three parts, each of which reads two rows of its neighbours. */
+    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
+    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
+    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));
+    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, ROWS, FERRY_REST));
+    MUST(ferry_float_copy_to(next, 0, blurred, ROWS * COLUMNS, NULL));
+    for (long row = 0; row < ROWS; row++) {
+        for (long column = 0; column < COLUMNS && failures == 0; column++) {
+            volatile float middle = 0.25f * near(plate, row, column);
+            EXPECT(blurred[row * COLUMNS + column] ==
+                   middle + (near(plate, row - 2, column) + near(plate, row + 2, column)) +
+                       (near(plate, row, column - 2) + near(plate, row, column + 2)) + near(plate, row - 1, column + 1));
+        }
+    }
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, ROWS) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS + 1, COLUMNS, 0, FERRY_REST) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, (size_t)-2) == FERRY_ERROR_OUT_OF_RANGE);
+    ferry_float_destroy(&next);
+    ferry_float_destroy(&now);
+}
+
+int
+main(int argc, char **argv)
+{
+    ferry_context *context = NULL;
+    mylib_several kernels = {0};
+    if (argc > 1 && strcmp(argv[1], "check") == 0)
+        return check_sources();
+    register_entries();
+    MUST(ferry_context_create(NULL, &context));
+    MUST(mylib_several_create(context, &kernels));
+    if (failures == 0) {
+        test_maps(context, &kernels);
+        test_structs(context, &kernels);
+        test_reductions(context, &kernels);
+        test_stencils(context, &kernels);
+    }
+    mylib_several_destroy(&kernels);
+    mylib_several_destroy(&kernels);
+    mylib_several_destroy(NULL);
+    EXPECT(!kernels.dot && !kernels.dot_finish && !kernels.context);
+    ferry_context_destroy(&context);
+    return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
