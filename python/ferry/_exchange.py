@@ -28,10 +28,10 @@ class Access(_ferry.Access):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        if copy:
+            return export_dlpack(self.array, stream, max_version, dl_device, copy)
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("an access stays at its place: export the array instead")
-        if copy:
-            raise BufferError("an access lends its memory: export a copy of the array instead")
         return _ferry.export_dlpack(self, is_legacy(max_version), 0)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:

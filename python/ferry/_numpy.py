@@ -32,4 +32,5 @@ def dtype_of(element: Element) -> numpy.dtype[Any]:
     aligned = element.alignment > 1
     layout: Any = {"names": [name for name, *_ in element.fields], "formats": formats,
                    "offsets": [offset for _, _, offset, _ in element.fields], "itemsize": element.itemsize}
-    return numpy.dtype(layout, align=aligned)
+    made: numpy.dtype[Any] = numpy.dtype(layout, align=aligned)
+    return made

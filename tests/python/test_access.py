@@ -191,7 +191,6 @@ def test_everything_ends_in_any_order(context, numpy):
                 assert view[0] == 2.0
                 view = None
             held[index] = None
-            gc.collect()
 
 
 def test_python_objects_end(context, numpy):
