@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Contexts over every kind of device. FERRY_CUDA_LIBRARY names the driver; run.sh sets it to one without a GPU."""
+"""Contexts over every kind of device. FERRY_CUDA_LIBRARY names the driver: one that needs no GPU."""
 
 import os
 

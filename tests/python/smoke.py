@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The Python package from the build folder, without pytest and NumPy: prints TAP. The whole test is run.sh.
+"""The Python package from the build folder, without pytest and NumPy: prints TAP. run.py runs all tests.
 
 usage: smoke.py [DEVICES...]
 """
@@ -59,6 +59,9 @@ def main(devices):
     for device in devices:
         for case in (values, accesses, owners, kernels):
             number += 1
+            if case is kernels and device.startswith("cuda"):
+                print(f"ok {number} - kernels on {device} # SKIP a host function does not run there")
+                continue
             try:
                 case(ferry.Context(device))
                 print(f"ok {number} - {case.__name__} on {device}")
