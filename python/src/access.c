@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /*
  * An access is one use of an array at one place: a lease. It opens when a `with` begins or when its memory is first asked for, and
  * ends with the `with`, or with the last object that uses the memory. After the end of a `with` the memory stays allocated while
@@ -13,38 +10,6 @@ PyTypeObject *ferrypy_access_type;
 
 static PyTypeObject *instance_type; /* the class of the package that derives from Access */
 static PyObject *setflags_name, *no_arguments, *write_false;
-
-const char *
-ferrypy_label(const char *who, char *text, size_t bytes)
-{
-    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
-    PyObject *holder = frame ? Py_NewRef((PyObject *)frame) : NULL, *path = NULL;
-
-    snprintf(text, bytes, "%s", who);
-    /* The caller of the package, not the package. */
-    while (holder && holder != Py_None) {
-        PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)holder);
-        const char *name, *slash;
-        Py_XDECREF(path);
-        path = PyObject_GetAttrString((PyObject *)code, "co_filename");
-        Py_DECREF((PyObject *)code);
-        name = path ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
-        if (!name)
-            break;
-        slash = strrchr(name, '/');
-        if (!strstr(name, "/ferry/_")) {
-            snprintf(text, bytes, "%s, %.80s:%d", who, slash ? slash + 1 : name, PyFrame_GetLineNumber((PyFrameObject *)holder));
-            break;
-        }
-        PyObject *outer = PyObject_GetAttrString(holder, "f_back");
-        Py_DECREF(holder);
-        holder = outer;
-    }
-    Py_XDECREF(holder);
-    Py_XDECREF(path);
-    PyErr_Clear();
-    return text;
-}
 
 struct access_object *
 ferrypy_access_object(struct array_object *array, ferry_access access, int place, struct stream_object *stream, bool raw)
@@ -63,38 +28,14 @@ ferrypy_access_object(struct array_object *array, ferry_access access, int place
     return self;
 }
 
-int
-ferrypy_access_open(struct access_object *self)
+/* Opens a lease of a buffer whose handle it gives back, because another thread may close the array meanwhile. */
+static ferry_status
+open_lease(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
 {
-    struct array_object *array = self->array;
-    char label[128];
-    ferry_lease_options options = {.access = self->access, .count = FERRY_REST};
-    ferry_status status;
+    ferry_status status = ferry_lease_open(buffer, element, options, out, out_pointer);
 
-    if (self->lease && !self->ended)
-        return 0;
-    if (self->ended) {
-        ferrypy_fail_with(FERRY_ERROR_INVALID_STATE, "the access has ended");
-        return -1;
-    }
-    if (!ferrypy_array_check(array))
-        return -1;
-    options.label = ferrypy_label("python", label, sizeof(label));
-    options.place = self->place;
-    if (self->stream)
-        options.stream = self->stream->stream;
-    else if (!self->unordered && self->place != FERRY_PLACE_HOST && !(options.stream = ferrypy_default_stream(array->context, self->place)))
-        return -1;
-    /* The buffer must not be closed by another thread during the call. */
-    ferry_buffer *buffer = ferry_buffer_retain(array->buffer);
-    FERRYPY_BLOCKING(status, ferry_lease_open(buffer, array->element->element, &options, &self->lease, &self->pointer));
     ferry_buffer_destroy(&buffer);
-    if (status != FERRY_OK) {
-        self->lease = NULL;
-        ferrypy_fail(status);
-        return -1;
-    }
-    return 0;
+    return status;
 }
 
 static void
@@ -102,6 +43,47 @@ release_lease(void *object)
 {
     ferry_lease *lease = object;
     ferry_lease_destroy(&lease);
+}
+
+int
+ferrypy_access_open(struct access_object *self)
+{
+    struct array_object *array = self->array;
+    char label[FERRYPY_LABEL_BYTES];
+    ferry_lease_options options = {.access = self->access, .place = self->place, .count = FERRY_REST};
+    ferry_lease *lease = NULL;
+    ferry_buffer *buffer;
+    ferry_status status;
+    void *pointer;
+
+    if (self->ended) {
+        ferrypy_fail_with(FERRY_ERROR_INVALID_STATE, "the access has ended");
+        return -1;
+    }
+    if (self->lease)
+        return 0;
+    if (!ferrypy_array_check(array))
+        return -1;
+    ferrypy_label(label);
+    options.label = label;
+    if (self->stream)
+        options.stream = self->stream->stream;
+    else if (!self->unordered && self->place != FERRY_PLACE_HOST && !(options.stream = ferrypy_default_stream(array->context, self->place)))
+        return -1;
+    buffer = ferry_buffer_retain(array->buffer);
+    FERRYPY_BLOCKING(status, open_lease(buffer, array->element->element, &options, &lease, &pointer));
+    if (status != FERRY_OK) {
+        ferrypy_fail(status);
+        return -1;
+    }
+    if (self->lease || self->ended) {
+        /* Another thread used the same access meanwhile. */
+        ferrypy_release_later(release_lease, lease);
+        return ferrypy_access_open(self);
+    }
+    self->lease = lease;
+    self->pointer = pointer;
+    return 0;
 }
 
 static void

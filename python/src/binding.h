@@ -159,8 +159,12 @@ struct access_object *ferrypy_access_object(struct array_object *array, ferry_ac
                                             bool raw);
 /* Opens the lease unless it is open; -1 with an exception set on failure. */
 int ferrypy_access_open(struct access_object *self);
-/* Returns "held by FILE:LINE" of the Python code that runs. */
-const char *ferrypy_label(const char *who, char *text, size_t bytes);
+
+/* -- label.c --------------------------------------------------------------------------------------- */
+
+#define FERRYPY_LABEL_BYTES 96
+/* Writes "python, FILE:LINE" of the Python code that called the package, as the label of a lease. */
+void ferrypy_label(char text[FERRYPY_LABEL_BYTES]);
 
 /* -- dlpack.c, arrow.c ----------------------------------------------------------------------------- */
 
