@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""python -m ferry --cflags | --libs | --include-dir | --lib-dir | --version: what a C program needs to use the package's library."""
+"""What a program in C needs to use the library of an installed wheel.
+
+usage: python -m ferry --cflags | --libs | --include-dir | --lib-dir | --cmake-dir | --pkg-config-dir | --version
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,26 @@ import sys
 def main(arguments: list[str]) -> int:
     package = os.path.dirname(os.path.abspath(__file__))
     include, library = os.path.join(package, "include"), os.path.join(package, "lib")
+    answers = {
+        "--cflags": f"-I{include}",
+        "--libs": f"-L{library} -Wl,-rpath,{library} -l:libferry.so.0",
+        "--include-dir": include,
+        "--lib-dir": library,
+        "--cmake-dir": os.path.join(library, "cmake"),
+        "--pkg-config-dir": os.path.join(library, "pkgconfig"),
+    }
     if arguments == ["--version"]:
         from . import __version__
 
         print(__version__)
         return 0
-    answers = {
-        "--include-dir": (include, include),
-        "--lib-dir": (library, library),
-        "--cflags": (include, f"-I{include}"),
-        "--libs": (library, f"-L{library} -Wl,-rpath,{library} -lferry"),
-    }
     if len(arguments) != 1 or arguments[0] not in answers:
         print(__doc__, file=sys.stderr)
         return 2
-    folder, answer = answers[arguments[0]]
-    if not os.path.isdir(folder):
-        print(f"ferry: {folder} is missing: this package was not installed as a wheel. Use pkg-config ferry.", file=sys.stderr)
+    if not os.path.isdir(include):
+        print(f"ferry: {include} is missing: this package was not installed as a wheel. Use pkg-config ferry.", file=sys.stderr)
         return 1
-    print(answer)
+    print(answers[arguments[0]])
     return 0
 
 
