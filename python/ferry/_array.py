@@ -361,8 +361,15 @@ class Array(_ferry.Array):
         access: _exchange.Access = self.read(device=place if cuda else None)
         return access.__arrow_c_device_array__(requested_schema, **options)
 
-    def __reduce__(self) -> Any:
-        return _restore, (self.tobytes(), _describe(self.dtype), self.shape, self._strides(), self.name or None)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle by value; from protocol 5 on without a copy where the pickler takes memory out of band."""
+        data: Any = self.tobytes() if protocol < 5 or not self.size else self._lend_bytes()
+        return _restore, (data, _describe(self.dtype), self.shape, self._strides(), self.name or None)
+
+    def _lend_bytes(self) -> Any:
+        import pickle
+
+        return pickle.PickleBuffer(self._view(element("u1"), 0, (self.nbytes,), None).read())
 
 
 def _shape_of_memory(memory: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
@@ -406,7 +413,15 @@ def empty(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name
     return Array._create(context or default_context(), element(dtype), shape_of(shape), name, 0, align)
 
 
-zeros = empty
+def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
+          align: int = 0) -> Array:
+    """Return an array of zeros; as empty(), whose arrays read as zero.
+
+    >>> import ferry
+    >>> ferry.zeros(2).tolist()
+    [0.0, 0.0]
+    """
+    return empty(shape, dtype, context=context, name=name, align=align)
 
 
 def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None) -> Array:

@@ -152,6 +152,22 @@ def test_copies(context):
     assert copy.copy(a).tolist() == copy.deepcopy(a).tolist() == pickle.loads(pickle.dumps(a)).tolist() == a.tolist()
 
 
+def test_pickles_out_of_band(context, numpy):
+    a = ferry.array(numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3)), context=context)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(a, protocol)).tolist() == a.tolist()
+    memory = []
+    text = pickle.dumps(a, 5, buffer_callback=memory.append)
+    assert len(text) < 1000 and memory[0].raw().nbytes == a.nbytes
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)  # the memory is lent until it is released
+    assert pickle.loads(text, buffers=memory).tolist() == a.tolist()
+    for part in memory:
+        part.release()
+    a.fill(1)
+    assert pickle.loads(pickle.dumps(ferry.empty((2, 0), context=context))).shape == (2, 0)
+
+
 def test_orders_of_dimensions(context, numpy):
     values = numpy.asfortranarray(numpy.arange(24.0).reshape(2, 3, 4))
     a = ferry.wrap(values, context=context)

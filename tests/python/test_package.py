@@ -266,6 +266,8 @@ def test_everything_public_is_documented():
 def test_stubs():
     pytest.importorskip("mypy")
     folder = os.path.dirname(ferry.__file__)
+    if os.path.basename(os.path.dirname(folder)) == "site-packages":
+        pytest.skip("mypy checks the package of a build folder, not an installed one")
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", os.devnull, folder],
                           capture_output=True, text=True, cwd=os.path.dirname(folder), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
