@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import struct
+import sys
 from typing import Any
 
 from . import _ferry
@@ -19,12 +21,6 @@ _TYPESTRS = {
     "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "int": "<i4", "byte": "|u1",
     "uint8": "|u1", "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "bool": "|b1", "bool_": "|b1",
     "complex64": "<c8", "complex128": "<c16", "complex_float": "<c8", "complex_double": "<c16",
-}
-_C_TYPES = {
-    "float": ("float", 32), "double": ("float", 64), "char": ("int", 8), "signed char": ("int", 8),
-    "unsigned char": ("uint", 8), "bool": ("bool", 8), "_Bool": ("bool", 8),
-    "float _Complex": ("complex", 64), "double _Complex": ("complex", 128),
-    **{f"{sign}int{bits}_t": (f"{sign}int", bits) for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _BFLOAT16 = _ferry.make_scalar(_KINDS["bfloat"], 16)
 
@@ -85,8 +81,6 @@ def _from_name(name: str) -> Element:
 
 
 def _from_numpy(what: Any) -> Element:
-    import sys
-
     numpy = sys.modules.get("numpy")
     if numpy is None:
         raise _ferry.WrongTypeError(f"{what!r} names no element")
@@ -106,24 +100,28 @@ def _from_numpy(what: Any) -> Element:
 
 
 def _from_file(path: str) -> Element:
-    """The element of a type file: struct types by their fields, numbers by kind and bits."""
-    import json
-
-    with open(path, encoding="utf-8") as file:
-        description = json.load(file)
+    """The element of a type file, as ferry-gen reads it."""
+    with open(path, "rb"):
+        pass  # a missing file is an OSError
+    types = _reader()
     try:
-        kind = description["kind"]
-        if kind != "struct":
-            return _ferry.make_scalar(_KINDS[kind], description["bits"])
-        fields = []
-        for field in description["fields"]:
-            field_kind, bits = _C_TYPES[field["type"]]
-            fields.append((field["name"], _KINDS[field_kind], bits, field["offset"], field.get("count", 1)))
-        name = f"{description['prefix']}_{description['name']}"
-        return _ferry.make_struct(name, description["bytes"], description["align"], description.get("cuda_declaration"),
-                                  fields)
-    except (KeyError, TypeError) as error:
-        raise _ferry.WrongTypeError(f"{path}: no type file of ferry-gen: {error}") from error
+        found = types.load(path, shallow=True)
+    except types.GeneratorError as error:
+        raise _ferry.WrongTypeError(str(error)) from error
+    if not found.is_struct:
+        return _ferry.make_scalar(_KINDS[found.kind], found.bits)
+    fields = [(field.name, _KINDS[field.kind], field.bits, field.offset, field.count) for field in found.fields]
+    return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, fields)
+
+
+def _reader() -> Any:
+    """The module of ferry-gen that reads type files. It finds its own modules on the path of modules."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "generator")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("ferry_types")
+    finally:
+        sys.path.remove(folder)
 
 
 def pack(what: Element, value: Any) -> Any:

@@ -74,16 +74,23 @@ def test_structs_with_padding_at_the_end(numpy):
 
 
 def test_type_files(tmp_path, numpy):
-    file = tmp_path / "vec3.json"
-    file.write_text(json.dumps({"ferry": 1, "prefix": "mylib", "name": "vec3", "c_type": "struct mylib_vec3", "header": "v.h",
-                                "kind": "struct", "bytes": 12, "align": 4,
-                                "fields": [{"name": "x", "type": "float", "offset": 0},
-                                           {"name": "v", "type": "float", "offset": 4, "count": 2}]}))
+    """The generator computes the layout, and a struct may hold one of another file."""
+    file, outer = tmp_path / "vec3.json", tmp_path / "pair.json"
+    described = {"ferry": 1, "prefix": "mylib", "header": "v.h", "kind": "struct"}
+    file.write_text(json.dumps({**described, "name": "vec3", "c_type": "struct mylib_vec3", "fields": [
+        {"name": "x", "type": "float"}, {"name": "v", "type": "float", "count": 2}]}))
+    outer.write_text(json.dumps({**described, "name": "pair", "c_type": "struct mylib_pair", "fields": [
+        {"name": "flag", "type": "char"}, {"name": "at", "type": "vec3"}]}))
     vec3 = ferry.element(file)
     assert vec3 == ferry.element(numpy.dtype([("x", "f4"), ("v", "f4", 2)], align=True)) and vec3.itemsize == 12
+    assert vec3.name == "mylib_vec3" and ferry.element(str(file)) == vec3
+    pair = ferry.element(outer)
+    assert [(name, offset) for name, _, offset, _ in pair.fields] == [("flag", 0), ("at.x", 4), ("at.v", 8)]
     file.write_text('{"kind": "struct"}')
-    with pytest.raises(ferry.WrongTypeError):
+    with pytest.raises(ferry.WrongTypeError, match="vec3.json"):
         ferry.element(file)
+    with pytest.raises(FileNotFoundError):
+        ferry.element(tmp_path / "none.json")
 
 
 def test_views_share_memory_and_state(context):
