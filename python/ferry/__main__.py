@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a program in C needs to use the library of an installed wheel.
 
-usage: python -m ferry --cflags | --libs | --include-dir | --lib-dir | --cmake-dir | --pkg-config-dir | --version
+usage: python -m ferry --version | [--cflags] [--libs] [--include-dir] [--lib-dir] [--cmake-dir] [--pkg-config-dir]
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def main(arguments: list[str]) -> int:
 
         print(__version__)
         return 0
-    if len(arguments) != 1 or arguments[0] not in answers:
+    if not arguments or not all(argument in answers for argument in arguments):
         print(__doc__, file=sys.stderr)
         return 2
     if not os.path.isdir(include):
         print(f"ferry: {include} is missing: this package was not installed as a wheel. Use pkg-config ferry.", file=sys.stderr)
         return 1
-    print(answers[arguments[0]])
+    print(*(answers[argument] for argument in arguments))
     return 0
 
 
