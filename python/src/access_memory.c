@@ -7,16 +7,19 @@ PyObject *
 ferrypy_ndarray(void)
 {
     static PyObject *ndarray;
+    static bool missing; /* a search in vain takes longer than an access */
     PyObject *numpy;
 
-    if (ndarray)
+    if (ndarray || missing)
         return ndarray;
     numpy = PyImport_ImportModule("numpy");
     if (numpy)
         ndarray = PyObject_GetAttrString(numpy, "ndarray");
     Py_XDECREF(numpy);
-    if (!ndarray && PyErr_ExceptionMatches(PyExc_ImportError))
+    if (!ndarray && PyErr_ExceptionMatches(PyExc_ImportError)) {
+        missing = true;
         PyErr_Clear();
+    }
     return ndarray;
 }
 

@@ -269,25 +269,22 @@ context_describe(PyObject *object, PyObject *unused)
 {
     ferry_context *context = ((struct context_object *)object)->context;
     PyObject *text = NULL;
-    size_t length, room;
-    char *buffer;
+    size_t room = 4096, length;
 
     (void)unused;
     /* The text may grow between two calls. */
-    for (room = 0; !text; room = length + 1) {
-        buffer = PyMem_Malloc(room + 1);
+    while (!text) {
+        char *buffer = PyMem_Malloc(room);
         if (!buffer)
             return PyErr_NoMemory();
         buffer[0] = 0;
-        Py_BEGIN_ALLOW_THREADS
-        length = ferry_context_describe(context, buffer, room);
-        Py_END_ALLOW_THREADS
-        if (length < room || length == 0) {
+        FERRYPY_BLOCKING(length, ferry_context_describe(context, buffer, room));
+        if (length < room)
             text = PyUnicode_DecodeUTF8(buffer, (Py_ssize_t)length, "replace");
-            PyMem_Free(buffer);
-            break;
-        }
         PyMem_Free(buffer);
+        if (!text && PyErr_Occurred())
+            return NULL;
+        room = length + 1;
     }
     return text;
 }

@@ -28,15 +28,49 @@ end_capsule(PyObject *capsule)
 }
 
 static PyObject *
-export_capsule(struct access_object *access, bool legacy, uint64_t flags)
+export_versioned(ferry_lease *lease, const ferry_layout *layout, uint64_t flags)
 {
-    struct array_object *array = access->array;
-    struct DLManagedTensorVersioned *tensor = NULL;
-    struct DLManagedTensor *old = NULL;
-    ferry_layout layout = {.rank = array->rank, .shape = array->extents, .strides = array->extents + array->rank};
-    ferry_status status;
+    struct DLManagedTensorVersioned *tensor;
+    ferry_status status = ferry_lease_export_dlpack(lease, layout, &tensor);
     PyObject *capsule;
 
+    if (status != FERRY_OK)
+        return ferrypy_fail(status);
+    tensor->flags |= flags;
+    capsule = PyCapsule_New(tensor, "dltensor_versioned", end_capsule);
+    if (!capsule)
+        tensor->deleter(tensor);
+    return capsule;
+}
+
+static PyObject *
+export_legacy(ferry_lease *lease, const ferry_layout *layout)
+{
+    struct DLManagedTensor *tensor;
+    ferry_status status = ferry_lease_export_dlpack_legacy(lease, layout, &tensor);
+    PyObject *capsule;
+
+    if (status != FERRY_OK)
+        return ferrypy_fail(status);
+    capsule = PyCapsule_New(tensor, "dltensor", end_capsule);
+    if (!capsule)
+        tensor->deleter(tensor);
+    return capsule;
+}
+
+/* export_dlpack(access, legacy, flags): a capsule */
+static PyObject *
+access_dlpack(PyObject *module, PyObject *arguments)
+{
+    struct access_object *access;
+    struct array_object *array;
+    unsigned long long flags;
+    ferry_layout layout;
+    int legacy;
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O!pK:export_dlpack", ferrypy_access_type, (PyObject **)&access, &legacy, &flags))
+        return NULL;
     if (legacy && access->access == FERRY_READ) {
         PyErr_SetString(PyExc_BufferError, "a read access needs a consumer of DLPack 1.0, because older tensors have no read-only flag: "
                                            "lend an update access instead");
@@ -44,32 +78,9 @@ export_capsule(struct access_object *access, bool legacy, uint64_t flags)
     }
     if (ferrypy_access_open(access) < 0)
         return NULL;
-    status = legacy ? ferry_lease_export_dlpack_legacy(access->lease, &layout, &old)
-                    : ferry_lease_export_dlpack(access->lease, &layout, &tensor);
-    if (status != FERRY_OK)
-        return ferrypy_fail(status);
-    if (tensor)
-        tensor->flags |= flags;
-    capsule = legacy ? PyCapsule_New(old, "dltensor", end_capsule) : PyCapsule_New(tensor, "dltensor_versioned", end_capsule);
-    if (!capsule && legacy)
-        old->deleter(old);
-    else if (!capsule)
-        tensor->deleter(tensor);
-    return capsule;
-}
-
-/* _dlpack(legacy, flags) of Access */
-static PyObject *
-access_dlpack(PyObject *module, PyObject *arguments)
-{
-    struct access_object *access;
-    unsigned long long flags;
-    int legacy;
-
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!pK:export_dlpack", ferrypy_access_type, (PyObject **)&access, &legacy, &flags))
-        return NULL;
-    return export_capsule(access, legacy != 0, flags);
+    array = access->array;
+    layout = (ferry_layout){.rank = array->rank, .shape = array->extents, .strides = array->extents + array->rank};
+    return legacy ? export_legacy(access->lease, &layout) : export_versioned(access->lease, &layout, flags);
 }
 
 /* open_for_export(array, mode, place, ordered): an access without a stream when it is not ordered */
@@ -115,6 +126,52 @@ newest_place(PyObject *module, PyObject *object)
 
 /* -- imports --------------------------------------------------------------------------------------- */
 
+/* The tensor of a capsule: one of two kinds. */
+struct taken {
+    struct DLManagedTensorVersioned *versioned;
+    struct DLManagedTensor *old;
+    const struct dlpack_tensor *tensor;
+};
+
+static bool
+read_capsule(PyObject *capsule, struct taken *out)
+{
+    *out = (struct taken){0};
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        out->versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        if (out->versioned->major != 1) {
+            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor of DLPack %u", out->versioned->major);
+            return false;
+        }
+        out->tensor = &out->versioned->tensor;
+        return true;
+    }
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        out->old = PyCapsule_GetPointer(capsule, "dltensor");
+        out->tensor = &out->old->tensor;
+        return true;
+    }
+    ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: not a DLPack capsule, or one that was consumed");
+    return false;
+}
+
+/* The capsule gives its tensor away. */
+static void
+consume_capsule(PyObject *capsule, const struct taken *taken)
+{
+    PyCapsule_SetName(capsule, taken->versioned ? "used_dltensor_versioned" : "used_dltensor");
+    PyCapsule_SetDestructor(capsule, NULL);
+}
+
+static void
+delete_tensor(const struct taken *taken)
+{
+    if (taken->versioned && taken->versioned->deleter)
+        taken->versioned->deleter(taken->versioned);
+    else if (taken->old && taken->old->deleter)
+        taken->old->deleter(taken->old);
+}
+
 /* Copies the elements of a strided tensor of the host to packed memory; returns the end of what was written. */
 static char *
 gather(char *out, const char *from, const struct dlpack_tensor *tensor, int dimension, size_t bytes)
@@ -138,28 +195,62 @@ element_of(const struct dlpack_tensor *tensor)
     return ferry_element_scalar(kinds[tensor->code], tensor->bits);
 }
 
-/* Copies what cannot be wrapped: memory of the host whose elements are not packed. Leaves the tensor to the caller. */
-static PyObject *
-import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor)
+/* Returns the element of strided memory of the host, which can be copied where it cannot be wrapped; NULL for other tensors. */
+static const ferry_element *
+element_to_copy(const struct dlpack_tensor *tensor)
 {
-    const ferry_element *element = element_of(tensor);
-    PyObject *object, *made = NULL;
+    bool host = tensor->device_type == 1 || tensor->device_type == 3;
+    bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX && tensor->shape && tensor->strides;
+    return host && shaped ? element_of(tensor) : NULL;
+}
+
+/* Returns the number of elements; false with an exception set for sizes that no tensor has. */
+static bool
+count_elements(const struct dlpack_tensor *tensor, size_t bytes, size_t *out)
+{
+    size_t count = 1, total;
+
+    for (int i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] < 0) {
+            ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: dimension %d has a negative size", i);
+            return false;
+        }
+        if (__builtin_mul_overflow(count, (size_t)tensor->shape[i], &count) || __builtin_mul_overflow(count, bytes, &total)) {
+            ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: too many elements");
+            return false;
+        }
+    }
+    *out = count;
+    return true;
+}
+
+/* Returns an array over `buffer`, which it takes. NULL strides: packed. */
+static PyObject *
+array_of(PyTypeObject *type, struct context_object *context, ferry_buffer *buffer, const struct dlpack_tensor *tensor,
+         const int64_t *strides)
+{
+    PyObject *element = ferrypy_element_object(ferry_buffer_element(buffer)), *made;
+
+    if (!element) {
+        FERRYPY_RELEASE(ferry_buffer_destroy(&buffer));
+        return NULL;
+    }
+    made = ferrypy_array_object(type, context, element, buffer, tensor->rank, tensor->shape, strides);
+    Py_DECREF(element);
+    return made;
+}
+
+/* Leaves the tensor to the caller. */
+static PyObject *
+import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor, const ferry_element *element)
+{
     ferry_buffer *buffer;
     ferry_status status;
-    size_t count = 1;
+    size_t count;
     char *packed;
 
-    if (!element || !tensor->strides || (tensor->device_type != 1 && tensor->device_type != 3))
-        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor of device type %d with elements of code %d and "
-                                 "%d bits that is not packed cannot be copied", (int)tensor->device_type, tensor->code, tensor->bits);
-    for (int i = 0; i < tensor->rank; i++) {
-        if (tensor->shape[i] < 0)
-            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: dimension %d has a negative size", i);
-        if (__builtin_mul_overflow(count, (size_t)tensor->shape[i], &count))
-            return ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: too many elements");
-    }
-    if (count > SIZE_MAX / element->bytes)
-        return ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: too many elements");
+    if (!count_elements(tensor, element->bytes, &count))
+        return NULL;
     packed = PyMem_Malloc(count ? count * element->bytes : 1);
     if (!packed)
         return PyErr_NoMemory();
@@ -167,32 +258,22 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
         gather(packed, (const char *)tensor->data + tensor->byte_offset, tensor, 0, element->bytes);
     FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count, NULL, &buffer));
     PyMem_Free(packed);
-    if (status != FERRY_OK)
-        return ferrypy_fail(status);
-    object = ferrypy_element_object(element);
-    if (object)
-        made = ferrypy_array_object(type, context, object, buffer, tensor->rank, tensor->shape, NULL);
-    else
-        ferry_buffer_destroy(&buffer);
-    Py_XDECREF(object);
-    return made;
+    return status == FERRY_OK ? array_of(type, context, buffer, tensor, NULL) : ferrypy_fail(status);
 }
 
-/* _import_dlpack(array type, context, capsule, read_only, may_copy) */
+/* import_dlpack(array type, context, capsule, read_only, may_copy) */
 static PyObject *
 import_dlpack(PyObject *module, PyObject *arguments)
 {
-    struct DLManagedTensorVersioned *versioned = NULL;
-    struct DLManagedTensor *old = NULL;
-    struct context_object *context;
-    const struct dlpack_tensor *tensor;
     ferry_import_options options = {0};
-    int64_t extents[FERRYPY_RANK_MAX * 2], next = 1;
-    PyObject *capsule, *element, *made;
+    struct context_object *context;
+    const ferry_element *element;
+    struct taken taken;
+    PyObject *capsule, *made;
     ferry_buffer *buffer;
     ferry_status status;
     PyTypeObject *type;
-    int read_only, may_copy, rank;
+    int read_only, may_copy;
 
     (void)module;
     if (!PyArg_ParseTuple(arguments, "O!O!Opp:import_dlpack", &PyType_Type, (PyObject **)&type, ferrypy_context_type,
@@ -201,48 +282,24 @@ import_dlpack(PyObject *module, PyObject *arguments)
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_dlpack needs a type of arrays");
     ferrypy_run_deferred();
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
-        versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    else if (PyCapsule_IsValid(capsule, "dltensor"))
-        old = PyCapsule_GetPointer(capsule, "dltensor");
-    else
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: not a DLPack capsule, or one that was consumed");
-    if (versioned && versioned->major != 1)
-        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor of DLPack %u", versioned->major);
-    tensor = versioned ? &versioned->tensor : &old->tensor;
-    rank = tensor->rank;
-    options.read_only = read_only != 0;
-    FERRYPY_BLOCKING(status, versioned ? ferry_buffer_import_dlpack(context->context, versioned, &options, &buffer)
-                                       : ferry_buffer_import_dlpack_legacy(context->context, old, &options, &buffer));
-    if (status == FERRY_ERROR_UNSUPPORTED && may_copy && rank >= 0 && rank <= FERRYPY_RANK_MAX && tensor->shape && tensor->strides) {
-        made = import_copy(type, context, tensor);
-        if (!made)
-            return NULL; /* the capsule still owns the tensor */
-        PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
-        PyCapsule_SetDestructor(capsule, NULL);
-        if (versioned && versioned->deleter)
-            versioned->deleter(versioned);
-        else if (old && old->deleter)
-            old->deleter(old);
-        return made;
-    }
-    if (status != FERRY_OK)
-        return ferrypy_fail(status);
-    /* The buffer owns the tensor, which stays readable until the buffer's last use. */
-    PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
-    PyCapsule_SetDestructor(capsule, NULL);
-    for (int i = rank - 1; i >= 0; i--) {
-        extents[i] = tensor->shape[i];
-        extents[rank + i] = tensor->strides ? tensor->strides[i] : next;
-        next *= extents[i] ? extents[i] : 1;
-    }
-    element = ferrypy_element_object(ferry_buffer_element(buffer));
-    if (!element) {
-        ferry_buffer_destroy(&buffer);
+    if (!read_capsule(capsule, &taken))
         return NULL;
+    options.read_only = read_only != 0;
+    FERRYPY_BLOCKING(status, taken.versioned ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
+                                             : ferry_buffer_import_dlpack_legacy(context->context, taken.old, &options, &buffer));
+    if (status == FERRY_OK) {
+        /* The buffer owns the tensor, which stays readable until the buffer's last use. */
+        consume_capsule(capsule, &taken);
+        return array_of(type, context, buffer, taken.tensor, taken.tensor->strides);
     }
-    made = ferrypy_array_object(type, context, element, buffer, rank, extents, extents + rank);
-    Py_DECREF(element);
+    element = status == FERRY_ERROR_UNSUPPORTED && may_copy ? element_to_copy(taken.tensor) : NULL;
+    if (!element)
+        return ferrypy_fail(status);
+    made = import_copy(type, context, taken.tensor, element);
+    if (made) {
+        consume_capsule(capsule, &taken);
+        delete_tensor(&taken);
+    }
     return made;
 }
 

@@ -57,7 +57,6 @@ ferrypy_label(char text[FERRYPY_LABEL_BYTES])
     bool found = false;
 
     Py_XINCREF((PyObject *)frame);
-    strcpy(text, "python");
     while (frame && !found) {
         PyCodeObject *code = PyFrame_GetCode(frame);
         int line = PyFrame_GetLineNumber(frame);
@@ -76,5 +75,7 @@ ferrypy_label(char text[FERRYPY_LABEL_BYTES])
         else
             frame = caller_of(frame);
     }
+    if (!found)
+        snprintf(text, FERRYPY_LABEL_BYTES, "python");
     PyErr_Clear();
 }
