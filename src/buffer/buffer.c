@@ -479,8 +479,10 @@ refuse_end(const ferry_buffer *buffer)
 }
 
 /*
- * An import may be of a lease of its own context, whose last owner its deleter then gives back. That deleter cannot end the context: this call is
- * around it. So the call is an owner until nothing of it is left. NULL: there is no need, or a callback of the context is around the call too.
+ * A lease owns its context. When a lease is exported and its own context imports it, the deleter of the import may be
+ * what gives back the last owner. It cannot end the context, because ferry_buffer_destroy() is still at work around it.
+ * So that call owns the context as well, until it is done. NULL: the buffer is no import, or the call itself is made in
+ * a callback of the context, where no last owner may go.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)

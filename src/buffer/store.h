@@ -144,7 +144,7 @@ struct ferryi_store_extra {
     char *name; /* NULL: none; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool is_import; /* on_release may give back the last owner of the context */
+    atomic_bool is_import; /* on_release is a deleter, which may give back the last owner of the context */
     ferry_stream *release_on; /* NULL: the host waits for the last uses of wrapped memory */
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */

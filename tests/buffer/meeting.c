@@ -75,7 +75,7 @@ meet_in(const char *slot, void (*run)(void *user), void *user)
 }
 
 #ifdef FERRYI_INTERLEAVES
-static _Thread_local bool meets_here; /* other threads come to points too */
+static _Thread_local bool meets_here; /* this thread has asked; others come to points too */
 
 static void
 come_to_point(const void *site)

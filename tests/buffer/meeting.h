@@ -29,8 +29,8 @@ int meeting_teardown(void **state);
 
 /* In the middle of the next call of this slot of the device `run(user)` is called, once. */
 void meet_in(const char *slot, void (*run)(void *user), void *user);
-/* The same at the next point where this thread hands something to another, in builds that have such points (src/base/interleave.h): a call that takes
- * a buffer's count looks at it there. */
+/* The same at the next point where this thread hands something to another, in builds that have such points
+ * (src/base/interleave.h): a call that takes a buffer's count looks at it there. */
 void meet_at_point(void (*run)(void *user), void *user);
 /* Where it has not come yet, it does not come any more. */
 void meet_nowhere(void);

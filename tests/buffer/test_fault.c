@@ -19,7 +19,7 @@
 /* Three staging chunks of 4 KiB, the last one short. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take ten times as long and more, and let fewer calls fail. */
+/* Sanitized builds take ten times as long or more: there every 7th or 29th call fails, not each one. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
 /* Where a buffer's content is when the scenario begins. */

@@ -11,9 +11,10 @@
  *   evictor                src/buffer/evict.c  find(), consider(), write_back_and_drop()
  *   give, take             src/pool            ferryi_pool_give() with a stamp, ferryi_pool_take() ordering the lane after it
  *
- * Several threads have a handle each on one store, the first one the owner's and the others views of it; each opens a scope, queues work on
- * the device, and destroys its handle before or after it closes. With END the context ends meanwhile. Checked: the store is freed once, and neither touched afterwards nor
- * kept for ever; work never runs in a block that another buffer has; the block comes back (an invalid end state otherwise).
+ * Several threads have a handle each on one store, the first one the owner's and the others views of it; each
+ * opens a scope, queues work on the device, and destroys its handle before or after it closes. With END the
+ * context ends meanwhile. Checked: the store is freed once, and neither touched afterwards nor kept for ever; work
+ * never runs in a block that another buffer has; the block comes back (an invalid end state otherwise).
  * Each BREAK_... must make one of these fail.
  */
 
@@ -152,7 +153,16 @@ proctype evictor() {
 }
 
 #ifdef END
-/* The end of the context takes what is in the list, unless another thread is freeing it: then it waits until that has left the list. */
+inline look() { touch(); living = references > 0 || claims + drops > 0 }
+inline count_in() {
+    touch();
+    if :: living -> references++ :: else fi;
+#ifndef BREAK_END_DOOMED
+    if :: living -> doomed = 0 :: else fi
+#endif
+}
+
+/* The end of the context takes what is listed. What another thread is freeing leaves the list: for that it waits. */
 proctype ender() {
     bit last, living;
     do
@@ -161,18 +171,9 @@ proctype ender() {
         :: !listed -> store_mutex = 0; break
         :: else ->
 #ifdef BREAK_END_LOOK
-            d_step { touch(); living = references > 0 || claims + drops > 0 }
-            d_step { touch(); if :: living -> references++; doomed = 0 :: else fi }
+            d_step { look() } d_step { count_in() }
 #else
-            d_step {
-                touch();
-                living = references > 0 || claims + drops > 0;
-#ifdef BREAK_END_DOOMED
-                if :: living -> references++ :: else fi
-#else
-                if :: living -> references++; doomed = 0 :: else fi
-#endif
-            }
+            d_step { look(); count_in() }
 #endif
             if
             :: living -> listed = 0; store_mutex = 0; release(); break

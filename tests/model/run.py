@@ -22,8 +22,8 @@ from tap import Tap  # noqa: E402
 DEPTH = 1000000
 MEGABYTES = 2000
 
-# By model: configurations that are quick, those that are large, and the breaks, each with the configuration it is found in; `late` ones are
-# found after millions of states.
+# By model: configurations that are quick, those that are large, and the breaks, each with the configuration it is
+# found in. `late` ones are found after millions of states.
 # T_REVERSE tries the transitions from the last to the first, which comes upon that break sooner.
 MODELS = {
     "protocol": {
