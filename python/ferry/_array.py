@@ -145,7 +145,7 @@ class Array(_ferry.Array):
         if self.closed:
             return
         info = self._info()
-        if info["borrowed"] and not info["read_only"]:
+        if info["borrowed"] and not info["read_only"] and 0 in self.copies:
             self.sync_to(0)
         self._close()
 
@@ -157,8 +157,9 @@ class Array(_ferry.Array):
     def __getitem__(self, key: Any) -> Array:
         """A view: it shares memory and state with the array. Its elements must lie next to each other."""
         keys = key if isinstance(key, tuple) else (key,)
-        if keys.count(Ellipsis) == 1:
-            at = keys.index(Ellipsis)
+        rest = [at for at, one in enumerate(keys) if one is Ellipsis]
+        if len(rest) == 1:
+            at = rest[0]
             keys = keys[:at] + (slice(None),) * (self.ndim - len(keys) + 1) + keys[at + 1:]
         if len(keys) > self.ndim:
             raise _ferry.RangeError(f"{len(keys)} indices for an array of {self.ndim} dimensions")
@@ -175,9 +176,11 @@ class Array(_ferry.Array):
                 strides.append(stride * step)
                 continue
             try:
-                position = operator.index(index)
+                position = operator.index(index) if not isinstance(index, bool) else None
             except TypeError:
-                raise _ferry.WrongTypeError(f"an index of a view is an integer or a slice, not {index!r}") from None
+                position = None
+            if position is None:
+                raise _ferry.WrongTypeError(f"an index of a view is an integer or a slice, not {index!r}")
             if not -size <= position < size:
                 raise _ferry.RangeError(f"index {position} of a dimension of {size}")
             offset += position % size * stride
@@ -223,6 +226,19 @@ class Array(_ferry.Array):
         return self._like(self.dtype, 0, None)
 
     __copy__ = copy
+    __contains__ = None  # a search by identity would be silently false
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        return operator.index(self.item())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         return self.copy()
@@ -237,8 +253,8 @@ class Array(_ferry.Array):
             raise _ferry.ArgumentError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
         return self._like(element(dtype), _POLICIES[policy], stream)
 
-    def _like(self, kind: Element, convert: int, stream: Stream | None) -> Array:
-        made = type(self)._create(self.context, kind, self.shape, None, 0, 0)
+    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None) -> Array:
+        made = type(self)._create(self.context, kind, self.shape, name, 0, 0)
         made = made._view(kind, 0, self.shape, self._strides())
         if self.size:
             _ferry.copy(made, self, None, convert, stream, True, None, 0, False, False)
@@ -333,7 +349,7 @@ class Array(_ferry.Array):
         if not self.shape:
             return flat.cast(self.dtype.format)[0]
         if not self.size:
-            return self.numpy().tolist()
+            return _nothing(self.shape)
         return flat.cast(self.dtype.format, self.shape).tolist()
 
     def item(self) -> Any:
@@ -370,6 +386,10 @@ class Array(_ferry.Array):
         import pickle
 
         return pickle.PickleBuffer(self._view(element("u1"), 0, (self.nbytes,), None).read())
+
+
+def _nothing(shape: tuple[int, ...]) -> list[Any]:
+    return [] if shape[0] == 0 else [_nothing(shape[1:]) for _ in range(shape[0])]
 
 
 def _shape_of_memory(memory: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
@@ -437,21 +457,34 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
         if context is not None and context is not source.context:
             source = source.numpy()
         else:
-            return source.copy() if dtype is None else source.astype(dtype)
+            return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None, name)
     kind = None if dtype is None else element(dtype)
     own = getattr(source, "dtype", None)
-    if own is not None and type(own).__module__.partition(".")[0] in ("numpy", "ml_dtypes") and (kind is None or element(own) is not kind):
-        if kind is not None:
-            source = source.astype(kind.dtype)
-        kind = element(own) if kind is None else kind
-    elif kind is not None or not _exports_memory(source):
+    if not _exports_memory(source):
         import numpy
 
         source = numpy.asarray(source, dtype=None if kind is None else kind.dtype)
         kind = kind or element(source.dtype)
+    elif own is not None and type(own).__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+        if kind is None:
+            kind = element(own)
+        elif own != kind.dtype:
+            source = source.astype(kind.dtype)
+    elif kind is not None and not _holds(source, kind):
+        import numpy
+
+        source = numpy.asarray(memoryview(source)).astype(kind.dtype)
     if kind is not None and kind.format is None:
         return Array._create_from(context or default_context(), source.view("u2"), element("u2"), name).view(kind)
     return Array._create_from(context or default_context(), source, kind, name)
+
+
+def _holds(exporter: Any, kind: Element) -> bool:
+    """True when the items of an exporter are of this element already."""
+    try:
+        return _ferry.element_of(exporter) is kind
+    except _ferry.Error:
+        return False
 
 
 def _exports_memory(source: Any) -> bool:
@@ -496,7 +529,8 @@ def from_dlpack(source: Any, *, read_only: bool | None = None, copy: bool | None
     """Return an array over the memory of another library's array, without a copy where that is possible.
 
     `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
-    do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none.
+    do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none. A
+    copy may be written.
     """
     made: Array = _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
     return made

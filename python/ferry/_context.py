@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -102,6 +103,9 @@ class Trace(list[Transfer]):
         return f"<ferry.Trace: {len(self)} transfers, {self.bytes} bytes>"
 
 
+_tracing_lock = threading.Lock()
+
+
 class _Listeners:
     """Who receives transfers. Apart from the context, which the library's callback must not keep alive."""
 
@@ -170,12 +174,14 @@ class Context(_ferry.Context):
         return Trace(self)
 
     def _add_trace(self, trace: Trace) -> None:
-        self._set_tracing(True)
-        self._listeners.traces.append(trace)
+        with _tracing_lock:
+            self._set_tracing(True)
+            self._listeners.traces.append(trace)
 
     def _remove_trace(self, trace: Trace) -> None:
-        self._listeners.traces[:] = [other for other in self._listeners.traces if other is not trace]
-        self._set_tracing(bool(self._listeners.traces or self._listeners.function))
+        with _tracing_lock:
+            self._listeners.traces[:] = [other for other in self._listeners.traces if other is not trace]
+            self._set_tracing(bool(self._listeners.traces or self._listeners.function))
 
     def stream(self, device: int = 1) -> Stream:
         """The default stream of a device."""
@@ -214,6 +220,15 @@ class Stream(_ferry.Stream):
 
 _shared: Context | None = None
 _shared_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """A child has no context yet, and no thread that will ever give the lock back."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def default_context() -> Context:

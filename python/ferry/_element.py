@@ -92,7 +92,9 @@ def _from_numpy(what: Any) -> Element:
         return _BFLOAT16
     if dtype.hasobject:
         raise _ferry.WrongTypeError(f"{dtype} holds Python objects, which have no place on a device")
-    if dtype.fields is None and dtype.subdtype is None:
+    if dtype.subdtype is not None:
+        raise _ferry.WrongTypeError(f"{dtype} has a shape of its own: add it to that of the array")
+    if dtype.fields is None:
         if dtype.str[0] == ">":
             raise _ferry.WrongTypeError(f"{dtype} is big-endian: convert it to the byte order of the machine")
         return _ferry.parse_element(_TYPESTR, dtype.str)

@@ -28,11 +28,26 @@ class Access(_ferry.Access):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        if copy and self.place == 0 and self.is_open and self.array.dtype.format:
+            # What an open access wrote is in its memory alone.
+            own = type(self.array)._create_from(self.array.context, self, self.array.dtype, None)
+            return export_dlpack(own, stream, max_version, dl_device, True)
         if copy:
             return export_dlpack(self.array, stream, max_version, dl_device, copy)
+        if self.place:
+            self._check_stream(stream)
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("an access stays at its place: export the array instead")
         return _ferry.export_dlpack(self, is_legacy(max_version), 0)
+
+    def _check_stream(self, stream: Any) -> None:
+        """A consumer on another stream would see old bytes, and Ferry would not wait for what it queues."""
+        if stream == -1:
+            return
+        own = (self.stream or self.array.context.stream(self.place)).native or 1
+        if (1 if stream is None else stream) != own:
+            raise BufferError("the consumer runs on another stream than this access: open it with stream=ferry.Stream(context, device, "
+                              "native=handle) of the consumer's, or run the consumer on the stream of the access")
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         if self.place != 0:

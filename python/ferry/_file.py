@@ -39,7 +39,7 @@ def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array,
     """
     if stream is None:
         stream = (context or default_context()).stream(device)
-    target = None if output is None else os.fsdecode(output)
+    target = None if output is None else os.fsencode(output)
     found = _ferry.stream_file(Array, stream, element(dtype), os.fsencode(path), target, work, progress_function(progress),
                                offset, output_offset, nbytes, chunk_bytes, chunk_count, direct, keep_rest)
     return FileStats(**found)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
@@ -47,13 +48,20 @@ def _parameter(text: str) -> tuple[int, Any]:
     return access, None if name == "size_t" and not access else element(name)
 
 
+def _pair(item: Any) -> tuple[int, Any]:
+    """(access, element) of a parameter that is a tuple."""
+    if not isinstance(item, tuple) or len(item) != 2 or item[0] not in ("", None, *_ACCESS):
+        raise _ferry.ArgumentError(f"a parameter is a text, or a tuple of an access and an element, not {item!r}")
+    return _ACCESS[item[0]] if item[0] else 0, element(item[1])
+
+
 class Kernel(_ferry.Kernel):
     """A function that runs on devices.
 
     `source` is CUDA source with an `extern "C" __global__` function of this name, and `image` its PTX, cubin or fatbin.
     `host` runs where there is no CUDA: a Python function, or compiled code with an `address`, as numba.cfunc makes it,
     of the signature `int32(pointer to pointers, pointer to size_t counts)`. A Python function gets one ndarray for each
-    array, of one dimension and valid during the call, and a number for each value. What it raises becomes the failure
+    array, a copy of one dimension, and a number for each value. What it raises becomes the failure
     of the launch. `parameters` has one text for each parameter: "read f4 x", "update f4 y", "overwrite f4 z", or "f4 a"
     and "size_t n" for values. A tuple of an access ("" for a value) and an Element does the same.
 
@@ -74,9 +82,12 @@ class Kernel(_ferry.Kernel):
                 host: Callable[..., object] | None = None, options: Sequence[str] = (),
                 context: Context | None = None) -> Self:
         context = context or default_context()
-        listed = [_parameter(item) if isinstance(item, str) else (_ACCESS[item[0]] if item[0] else 0, element(item[1]))
-                  for item in parameters]
+        listed = [_parameter(item) if isinstance(item, str) else _pair(item) for item in parameters]
+        if not all(isinstance(option, str) for option in options):
+            raise _ferry.WrongTypeError("the options of the compiler are texts")
         address = getattr(host, "address", None)
+        if not isinstance(address, int):
+            address = None
         if host is not None and address is None and not callable(host):
             raise _ferry.WrongTypeError("the host function must be callable")
         if isinstance(image, str):
@@ -95,7 +106,12 @@ class Kernel(_ferry.Kernel):
         """Queue the kernel on a stream; None is the default stream of the first device. A number is that of items."""
         if stream is None:
             stream = self.context.stream(1)
-        size = _grid_of(grid) if isinstance(grid, int) else grid
+        if not isinstance(grid, Grid):
+            try:
+                grid = _grid_of(operator.index(grid))
+            except TypeError:
+                raise _ferry.WrongTypeError(f"a grid or a number of items, not {grid!r}") from None
+        size = grid
         values = tuple(self._value(index, value) for index, value in enumerate(arguments))
         self._launch(stream, (*size.blocks, *size.threads, size.shared_bytes), values)
 

@@ -45,6 +45,15 @@ release_lease(void *object)
     ferry_lease_destroy(&lease);
 }
 
+/* Ends a lease whose memory nobody saw. */
+static void
+abandon_lease(void *object)
+{
+    ferry_lease *lease = object;
+    (void)ferry_lease_abandon(lease);
+    ferry_lease_destroy(&lease);
+}
+
 int
 ferrypy_access_open(struct access_object *self)
 {
@@ -78,11 +87,22 @@ ferrypy_access_open(struct access_object *self)
     }
     if (self->lease || self->ended) {
         /* Another thread used the same access meanwhile. */
-        ferrypy_release_later(release_lease, lease);
+        ferrypy_release_later(abandon_lease, lease);
         return ferrypy_access_open(self);
     }
     self->lease = lease;
     self->pointer = pointer;
+    return 0;
+}
+
+static int
+access_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    struct access_object *self = (struct access_object *)object;
+
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)self->array);
+    Py_VISIT((PyObject *)self->stream);
     return 0;
 }
 
@@ -91,6 +111,7 @@ access_dealloc(PyObject *object)
 {
     struct access_object *self = (struct access_object *)object;
 
+    PyObject_GC_UnTrack(object);
     Py_XDECREF(self->view);
     if (self->lease)
         ferrypy_release_later(release_lease, self->lease);
@@ -102,65 +123,52 @@ access_dealloc(PyObject *object)
 
 /* -- with ------------------------------------------------------------------------------------------ */
 
-static PyObject *
-access_enter(PyObject *object, PyObject *unused)
-{
-    struct access_object *self = (struct access_object *)object;
-
-    (void)unused;
-    if (self->entered)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_STATE, "an access serves one with statement");
-    if (ferrypy_access_open(self) < 0)
-        return NULL;
-    if (self->place == FERRY_PLACE_HOST && !self->raw) {
-        PyObject *view = ferrypy_access_view(self);
-        if (!view) {
-            /* Nothing was written: the bytes stay what they were. */
-            self->ended = true;
-            (void)ferry_lease_abandon(self->lease);
-            return NULL;
-        }
-        self->entered = true;
-        if (self->access != FERRY_READ) {
-            /* A cycle of the access and its view, which the exit breaks. */
-            Py_INCREF(view);
-            self->view = view;
-        }
-        return view;
-    }
-    self->entered = true;
-    Py_INCREF(object);
-    return object;
-}
-
 /* Ends the access. Its memory stays while something has it. */
 static PyObject *
 end_access(struct access_object *self, bool abandon)
 {
-    PyObject *view = self->view;
+    PyObject *view, *reference;
     ferry_status status = FERRY_OK;
 
-    if (!self->ended && self->lease) {
-        if (abandon)
-            FERRYPY_BLOCKING(status, ferry_lease_abandon(self->lease));
-        else
-            status = ferry_lease_close(self->lease);
+    if (!self->ended && self->lease && abandon) {
+        /* Another thread may end the access meanwhile. */
+        ferry_lease *lease = ferry_lease_retain(self->lease);
+        bool open;
+        FERRYPY_BLOCKING(status, ferry_lease_abandon(lease));
+        open = ferry_lease_is_open(lease);
+        if (status != FERRY_OK && open)
+            ferrypy_fail(status);
+        ferrypy_release_later(release_lease, lease);
+        if (status != FERRY_OK && open)
+            return NULL;
+        status = self->ended ? FERRY_OK : status;
+    } else if (!self->ended && self->lease) {
+        status = ferry_lease_close(self->lease);
         if (status != FERRY_OK && ferry_lease_is_open(self->lease))
             return ferrypy_fail(status);
     }
+    if (status != FERRY_OK)
+        ferrypy_fail(status);
     self->ended = true;
+    reference = self->view;
     self->view = NULL;
-    if (view) {
-        PyObject *setflags = PyObject_GetAttr(view, setflags_name);
-        PyObject *result = setflags ? PyObject_Call(setflags, no_arguments, write_false) : NULL;
+    view = reference ? PyWeakref_GetObject(reference) : Py_None;
+    if (view != Py_None) {
+        PyObject *type, *value, *traceback, *setflags, *result;
+        PyErr_Fetch(&type, &value, &traceback);
+        Py_INCREF(view);
+        setflags = PyObject_GetAttr(view, setflags_name);
+        result = setflags ? PyObject_Call(setflags, no_arguments, write_false) : NULL;
         Py_XDECREF(setflags);
         if (!result)
             PyErr_Clear(); /* a memoryview has no flags */
         Py_XDECREF(result);
         Py_DECREF(view);
+        PyErr_Restore(type, value, traceback);
     }
+    Py_XDECREF(reference);
     if (status != FERRY_OK)
-        return ferrypy_fail(status);
+        return NULL;
     /* Exports own the lease themselves. Who took the interface for CUDA only has this object. */
     if (self->place != FERRY_PLACE_HOST && !self->lent && self->lease) {
         ferry_lease *lease = self->lease;
@@ -168,6 +176,47 @@ end_access(struct access_object *self, bool abandon)
         ferrypy_release_later(release_lease, lease);
     }
     Py_RETURN_NONE;
+}
+
+/* Opens the access and returns what `with` names. */
+static PyObject *
+enter(struct access_object *self)
+{
+    PyObject *view;
+
+    if (ferrypy_access_open(self) < 0)
+        return NULL;
+    if (self->place != FERRY_PLACE_HOST || self->raw)
+        return Py_NewRef((PyObject *)self);
+    view = ferrypy_access_view(self);
+    if (!view) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        /* Nothing was written: the bytes stay what they were. */
+        Py_XDECREF(end_access(self, true));
+        PyErr_Restore(type, value, traceback);
+    } else if (self->access != FERRY_READ) {
+        /* Weak, because the view keeps the access. */
+        self->view = PyWeakref_NewRef(view, NULL);
+        if (!self->view)
+            Py_CLEAR(view);
+    }
+    return view;
+}
+
+static PyObject *
+access_enter(PyObject *object, PyObject *unused)
+{
+    struct access_object *self = (struct access_object *)object;
+    PyObject *entered;
+
+    (void)unused;
+    if (self->entered)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_STATE, "an access serves one with statement");
+    self->entered = true; /* before another thread can run */
+    entered = enter(self);
+    self->entered = entered != NULL;
+    return entered;
 }
 
 static PyObject *
@@ -264,6 +313,7 @@ static PyGetSetDef members[] = {
 };
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, access_dealloc},
+    {Py_tp_traverse, access_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, members},
     {Py_bf_getbuffer, ferrypy_access_get_buffer},
@@ -272,7 +322,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ferry._ferry.Access",
     .basicsize = sizeof(struct access_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
@@ -299,8 +349,7 @@ begin(PyObject *object, ferry_access access, PyObject *const *arguments, Py_ssiz
         } else if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
             if (value == Py_None)
                 continue;
-            place = (int)PyLong_AsLong(value);
-            if (place == -1 && PyErr_Occurred())
+            if (!ferrypy_int(value, &place))
                 return NULL;
             placed = true;
         } else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {

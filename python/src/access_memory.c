@@ -39,13 +39,32 @@ ferrypy_access_view(struct access_object *self)
     } else {
         PyObject *zero = PyLong_FromLong(0);
         strides = PyObject_GetAttrString((PyObject *)array, "strides");
-        if (strides && zero)
+        if (strides && zero) {
+            self->laying = true;
             view = PyObject_CallFunctionObjArgs(ndarray, array->shape, dtype, (PyObject *)self, zero, strides, NULL);
+            self->laying = false;
+        }
         Py_XDECREF(zero);
         Py_XDECREF(strides);
     }
     Py_DECREF(dtype);
     return view;
+}
+
+/* True when the first index is the fastest. */
+static bool
+is_fortran(const struct array_object *array)
+{
+    int64_t next = 1;
+
+    for (int i = 0; i < array->rank; i++) {
+        if (array->extents[i] == 0)
+            return true;
+        if (array->extents[i] != 1 && array->extents[array->rank + i] != next)
+            return false;
+        next *= array->extents[i];
+    }
+    return true;
 }
 
 int
@@ -70,12 +89,14 @@ ferrypy_access_get_buffer(PyObject *object, Py_buffer *view, int flags)
         return -1;
     }
     shaped = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-    if (!shaped && !ferrypy_array_is_c(array)) {
-        /* Who asks for no shape gets the memory as it is, as NumPy does when it lays an array over it. */
-        if ((flags & PyBUF_ND) == PyBUF_ND) {
-            PyErr_SetString(PyExc_BufferError, "the memory is not in C order, and the consumer takes no strides");
-            return -1;
-        }
+    if (!self->laying && !ferrypy_array_is_c(array) && (!shaped || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
+        PyErr_SetString(PyExc_BufferError, "the memory is not in C order, and the consumer takes no other");
+        return -1;
+    }
+    if (!is_fortran(array) && ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS ||
+                               ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !ferrypy_array_is_c(array)))) {
+        PyErr_SetString(PyExc_BufferError, "the memory is not in the order that the consumer takes");
+        return -1;
     }
     if (ferrypy_access_open(self) < 0)
         return -1;

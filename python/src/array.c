@@ -18,7 +18,7 @@ tuple_of(const int64_t *values, int rank, int64_t factor)
     PyObject *tuple = PyTuple_New(rank);
 
     for (int i = 0; tuple && i < rank; i++) {
-        PyObject *value = PyLong_FromLongLong(values[i] * factor);
+        PyObject *value = PyLong_FromLongLong((int64_t)((uint64_t)values[i] * (uint64_t)factor));
         if (!value || PyTuple_SetItem(tuple, i, value) < 0)
             Py_CLEAR(tuple);
     }
@@ -49,8 +49,10 @@ ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObjec
     }
     for (int i = rank - 1; i >= 0; i--) {
         self->extents[i] = shape[i];
-        self->extents[rank + i] = strides ? strides[i] : next;
-        next *= shape[i] ? shape[i] : 1;
+        /* A stride over one element says nothing: all arrays have the same. */
+        self->extents[rank + i] = strides && shape[i] != 1 ? strides[i] : next;
+        /* Sizes of an array without elements may overflow. */
+        next = (int64_t)((uint64_t)next * (uint64_t)(shape[i] ? shape[i] : 1));
     }
     self->shape = tuple_of(shape, rank, 1);
     if (!self->shape)
@@ -91,11 +93,20 @@ array_close_now(struct array_object *self)
         ferrypy_release_later(release_buffer, buffer);
 }
 
+static int
+array_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((struct array_object *)object)->context);
+    return 0;
+}
+
 static void
 array_dealloc(PyObject *object)
 {
     struct array_object *self = (struct array_object *)object;
 
+    PyObject_GC_UnTrack(object);
     array_close_now(self);
     PyMem_Free(self->extents);
     Py_XDECREF(self->shape);
@@ -127,7 +138,7 @@ array_info(PyObject *object, PyObject *unused)
     status = ferry_buffer_get_info(self->buffer, &info);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K}", "name", info.name, "state",
+    return Py_BuildValue("{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K}", "name", ferrypy_text(info.name), "state",
                          ferry_state_name(info.state), "places_with_copy", info.places_with_copy, "places_current",
                          info.places_current, "places_held", info.places_held, "scopes", info.scopes, "leases", info.leases,
                          "borrowed", PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "page_locked",
@@ -243,12 +254,12 @@ ferrypy_array_init(PyObject *module)
 {
     static PyMethodDef joined[32]; /* ends with zeros */
     static PyType_Slot slots[] = {
-        {Py_tp_dealloc, array_dealloc}, {Py_tp_methods, joined}, {Py_tp_getset, members}, {0, NULL},
+        {Py_tp_dealloc, array_dealloc}, {Py_tp_traverse, array_traverse}, {Py_tp_methods, joined}, {Py_tp_getset, members}, {0, NULL},
     };
     static PyType_Spec spec = {
         .name = "ferry._ferry.Array",
         .basicsize = sizeof(struct array_object),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
         .slots = slots,
     };
     PyMethodDef *const parts[] = {methods, ferrypy_array_maker_methods, ferrypy_array_access_methods};

@@ -2,10 +2,10 @@
 #include "binding.h"
 
 int64_t
-ferrypy_shape_read(PyObject *shape, int64_t out[FERRYPY_RANK_MAX], int *out_rank)
+ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX], int *out_rank)
 {
     Py_ssize_t rank = PyTuple_Size(shape);
-    int64_t count = 1;
+    int64_t count = 1, bytes = (int64_t)element_bytes;
 
     if (rank < 0)
         return -1;
@@ -23,13 +23,13 @@ ferrypy_shape_read(PyObject *shape, int64_t out[FERRYPY_RANK_MAX], int *out_rank
         }
         out[i] = size;
     }
-    for (Py_ssize_t i = 0; i < rank; i++)
-        count = out[i] == 0 ? 0 : count;
-    for (Py_ssize_t i = 0; i < rank && count; i++) {
-        if (__builtin_mul_overflow(count, out[i], &count)) {
-            ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "the number of elements exceeds 63 bits");
+    /* The strides of an array without elements have a size, too. */
+    for (Py_ssize_t i = 0; i < rank; i++) {
+        if (__builtin_mul_overflow(bytes, out[i] ? out[i] : 1, &bytes)) {
+            ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "the number of bytes exceeds 63 bits");
             return -1;
         }
+        count *= out[i];
     }
     *out_rank = (int)rank;
     return count;
@@ -52,7 +52,7 @@ array_create(PyObject *type, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "O!O!O!zin:_create", ferrypy_context_type, (PyObject **)&context, ferrypy_element_type,
                           (PyObject **)&element, &PyTuple_Type, &tuple, &options.name, &memory, &align))
         return NULL;
-    count = ferrypy_shape_read(tuple, shape, &rank);
+    count = ferrypy_shape_read(tuple, element->element->bytes, shape, &rank);
     if (count < 0)
         return NULL;
     ferrypy_run_deferred();
@@ -62,6 +62,16 @@ array_create(PyObject *type, PyObject *arguments)
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     return ferrypy_array_object((PyTypeObject *)type, context, (PyObject *)element, buffer, rank, shape, NULL);
+}
+
+static bool
+check_element(PyObject *element)
+{
+    bool good = element == Py_None || PyObject_TypeCheck(element, ferrypy_element_type);
+
+    if (!good)
+        PyErr_SetString(PyExc_TypeError, "not an element");
+    return good;
 }
 
 /* True for memory whose elements are packed in some order, with `strides` in elements. */
@@ -92,7 +102,8 @@ array_create_from(PyObject *type, PyObject *arguments)
     void *packed = NULL;
 
     if (!PyArg_ParseTuple(arguments, "O!OOz:_create_from", ferrypy_context_type, (PyObject **)&context, &exporter, &element,
-                          &options.name))
+                          &options.name) ||
+        !check_element(element))
         return NULL;
     ferrypy_run_deferred();
     owner = ferrypy_owner_create(exporter, PyBUF_FORMAT | PyBUF_STRIDES);
@@ -145,7 +156,8 @@ array_wrap(PyObject *type, PyObject *arguments)
     Py_buffer *view;
 
     if (!PyArg_ParseTuple(arguments, "O!OOpz:_wrap", ferrypy_context_type, (PyObject **)&context, &exporter, &element, &read_only,
-                          &options.name))
+                          &options.name) ||
+        !check_element(element))
         return NULL;
     ferrypy_run_deferred();
     owner = ferrypy_owner_create(exporter, PyBUF_FORMAT | PyBUF_STRIDES | (read_only ? 0 : PyBUF_WRITABLE));
@@ -199,7 +211,7 @@ array_view(PyObject *object, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element, &offset, &PyTuple_Type, &sizes, &steps) ||
         !ferrypy_array_check(self))
         return NULL;
-    count = ferrypy_shape_read(sizes, shape, &rank);
+    count = ferrypy_shape_read(sizes, element->element->bytes, shape, &rank);
     if (count < 0)
         return NULL;
     if (steps != Py_None) {

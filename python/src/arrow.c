@@ -12,7 +12,7 @@ end_schema(PyObject *capsule)
     struct ArrowSchema *schema = PyCapsule_GetPointer(capsule, "arrow_schema");
 
     if (schema && schema->release)
-        schema->release(schema);
+        FERRYPY_RELEASE(schema->release(schema));
     free(schema);
 }
 
@@ -22,7 +22,7 @@ end_device_array(PyObject *capsule)
     struct ArrowDeviceArray *array = PyCapsule_GetPointer(capsule, "arrow_device_array");
 
     if (array && array->array.release)
-        array->array.release(&array->array);
+        FERRYPY_RELEASE(array->array.release(&array->array));
     free(array);
 }
 
@@ -32,7 +32,7 @@ end_array(PyObject *capsule)
     struct ArrowArray *array = PyCapsule_GetPointer(capsule, "arrow_array");
 
     if (array && array->release)
-        array->release(array);
+        FERRYPY_RELEASE(array->release(array));
     free(array);
 }
 
@@ -44,6 +44,7 @@ export_arrow(PyObject *module, PyObject *arguments)
     struct ArrowSchema *schema = calloc(1, sizeof(*schema));
     PyObject *schema_capsule = NULL, *array_capsule = NULL;
     struct access_object *access;
+    ferry_lease *lease;
     ferry_status status;
     int device;
 
@@ -58,11 +59,18 @@ export_arrow(PyObject *module, PyObject *arguments)
         ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "Arrow arrays have one dimension: reshape this one of %d", access->array->rank);
         goto fail;
     }
-    if (ferrypy_access_open(access) < 0)
+    if (!ferrypy_array_check(access->array) || ferrypy_access_open(access) < 0)
         goto fail;
-    FERRYPY_BLOCKING(status, ferry_lease_export_arrow(access->lease, array, schema));
+    lease = ferry_lease_retain(access->lease); /* another thread may end the access */
+    FERRYPY_BLOCKING(status, ferry_lease_export_arrow(lease, array, schema));
+    FERRYPY_RELEASE(ferry_lease_destroy(&lease));
     if (status != FERRY_OK) {
         ferrypy_fail(status);
+        goto fail;
+    }
+    if (!ferrypy_lend_arrow(&array->array, access->array)) {
+        schema->release(schema);
+        array->array.release(&array->array);
         goto fail;
     }
     schema_capsule = PyCapsule_New(schema, "arrow_schema", end_schema);
@@ -117,9 +125,15 @@ import_arrow(PyObject *module, PyObject *arguments)
         host.array = *moved;
         array = &host;
     }
+    if (!array->array.release)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_arrow: the array was consumed");
+    if (!ferrypy_take_arrow(&array->array))
+        return NULL;
     FERRYPY_BLOCKING(status, ferry_buffer_import_arrow(context->context, array, schema, NULL, &buffer));
-    if (status != FERRY_OK)
+    if (status != FERRY_OK) {
+        ferrypy_untake_arrow(&array->array);
         return ferrypy_fail(status);
+    }
     if (moved)
         moved->release = NULL;
     element = ferrypy_element_object(ferry_buffer_element(buffer));

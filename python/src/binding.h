@@ -32,6 +32,10 @@ int ferrypy_error_init(PyObject *module);
 PyObject *ferrypy_fail(ferry_status status);
 /* Raises the exception of a status with a message of the binding; always NULL. */
 PyObject *ferrypy_fail_with(ferry_status status, const char *format, ...);
+/* Returns a text of the library as a str. It may have any bytes, as paths do, or be cut inside a character. */
+PyObject *ferrypy_text(const char *text);
+/* Reads an int; false with an exception set. What exceeds an int is an ArgumentError. */
+bool ferrypy_int(PyObject *value, int *out);
 /* Returns the status of the exception that is set, DEVICE for one that is not Ferry's, and its text. Clears the exception. */
 ferry_status ferrypy_take_exception(char *text, size_t bytes);
 
@@ -51,10 +55,22 @@ Py_buffer *ferrypy_owner_buffer(struct ferrypy_owner *owner);
 void ferrypy_owner_destroy(struct ferrypy_owner *owner);
 /* on_release of a wrap. */
 void ferrypy_owner_on_release(void *memory, void *user);
-/* A callback of the library begins and ends on this thread. False: the interpreter ends, and no Python code may run. */
-bool ferrypy_callback_enter(PyGILState_STATE *out);
-void ferrypy_callback_leave(PyGILState_STATE state);
-/* True inside a callback of the library. */
+/* Says that `node` is the first member of a struct that malloc() made. It needs no interpreter lock, and the struct is freed later. */
+struct ferrypy_deferred {
+    struct ferrypy_deferred *next;
+    ferrypy_release *release;
+    void *object;
+    bool needs_interpreter; /* `release` runs with the interpreter lock, and frees the struct itself */
+};
+void ferrypy_defer(struct ferrypy_deferred *node);
+/*
+ * A callback of the library begins and ends on this thread. False: the interpreter ends, and no Python code may run. A working
+ * callback may call every function of the library, so that nothing is deferred in it.
+ */
+enum ferrypy_callback { FERRYPY_RESTRICTED, FERRYPY_WORKING };
+bool ferrypy_callback_enter(enum ferrypy_callback kind, PyGILState_STATE *out);
+void ferrypy_callback_leave(enum ferrypy_callback kind, PyGILState_STATE state);
+/* True inside a restricted callback of the library. */
 bool ferrypy_in_callback(void);
 /* atexit: no callback enters Python any more. */
 PyObject *ferrypy_at_exit(PyObject *module, PyObject *unused);
@@ -128,7 +144,7 @@ int ferrypy_array_init(PyObject *module);
 PyObject *ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObject *element, ferry_buffer *buffer, int rank,
                                const int64_t *shape, const int64_t *strides);
 /* Returns the number of elements of a tuple of sizes, and its sizes in `out`; -1 with an exception set on failure. */
-int64_t ferrypy_shape_read(PyObject *shape, int64_t out[FERRYPY_RANK_MAX], int *out_rank);
+int64_t ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX], int *out_rank);
 /* Raises StateError and returns false for a closed array. */
 bool ferrypy_array_check(struct array_object *self);
 /* True when the strides are those of C. */
@@ -144,11 +160,12 @@ struct access_object {
     struct stream_object *stream; /* NULL: the host, or the default stream of the place */
     ferry_lease *lease;           /* NULL until it was opened */
     void *pointer;
-    PyObject *view;       /* what `with` returned, when that is an ndarray */
+    PyObject *view;       /* weak reference to what `with` returned, when its user may write it */
     Py_ssize_t *extents;  /* shape and strides in bytes of the buffer protocol; NULL until they were asked for */
     ferry_access access;
     int place;
     bool raw, entered, ended;
+    bool laying;    /* an ndarray with strides is being laid over the memory, which is asked for as plain bytes */
     bool lent;      /* the CUDA array interface has the address */
     bool unordered; /* on a device: its user has no stream that Ferry may know */
 };
@@ -166,6 +183,28 @@ int ferrypy_access_open(struct access_object *self);
 /* Writes "python, FILE:LINE" of the Python code that called the package, as the label of a lease. */
 void ferrypy_label(char text[FERRYPY_LABEL_BYTES]);
 
+/* -- foreign.c ------------------------------------------------------------------------------------- */
+
+/*
+ * Who ends memory that crosses the border of the library. A consumer ends an export on any thread, with or without the interpreter
+ * lock, where nothing may wait: so an export owns its buffer and its context, which are given back later. And the library ends an
+ * import inside a callback, where code of Python may not run: so the producer's function is called later. Both change the struct
+ * in place. False with an exception set when there is no memory.
+ */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+struct ArrowArray;
+bool ferrypy_lend_versioned(struct DLManagedTensorVersioned *tensor, struct array_object *array);
+bool ferrypy_lend_legacy(struct DLManagedTensor *tensor, struct array_object *array);
+bool ferrypy_lend_arrow(struct ArrowArray *arrow, struct array_object *array);
+bool ferrypy_take_versioned(struct DLManagedTensorVersioned *tensor);
+bool ferrypy_take_legacy(struct DLManagedTensor *tensor);
+bool ferrypy_take_arrow(struct ArrowArray *arrow);
+/* Undoes ferrypy_take_* after a refused import. */
+void ferrypy_untake_versioned(struct DLManagedTensorVersioned *tensor);
+void ferrypy_untake_legacy(struct DLManagedTensor *tensor);
+void ferrypy_untake_arrow(struct ArrowArray *arrow);
+
 /* -- dlpack.c, arrow.c ----------------------------------------------------------------------------- */
 
 int ferrypy_dlpack_init(PyObject *module);
@@ -181,6 +220,7 @@ int ferrypy_file_init(PyObject *module);
 struct ferrypy_progress {
     PyObject *function; /* NULL: none */
     PyObject *exception[3];
+    enum ferrypy_callback kind; /* of the library's callback that calls it */
 };
 /* keep_going of the library: calls function(done, total), which cancels by returning False or raising. */
 bool ferrypy_keep_going(size_t done, size_t total, void *user);

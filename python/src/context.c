@@ -21,10 +21,13 @@ struct ferrypy_callbacks {
 static void
 notify(PyObject *function, PyObject *arguments)
 {
-    PyObject *result = arguments ? PyObject_CallObject(function, arguments) : NULL;
+    PyObject *result;
 
+    Py_INCREF(function); /* the end of the context drops it, on any thread */
+    result = arguments ? PyObject_CallObject(function, arguments) : NULL;
     if (!result)
         PyErr_WriteUnraisable(function);
+    Py_DECREF(function);
     Py_XDECREF(result);
     Py_XDECREF(arguments);
 }
@@ -37,13 +40,13 @@ on_log(ferry_log_level level, const char *message, void *user)
     PyObject *type, *value, *traceback;
     PyGILState_STATE state;
 
-    if (!ferrypy_callback_enter(&state))
+    if (!ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (self->log)
-        notify(self->log, Py_BuildValue("(is)", (int)level, message));
+        notify(self->log, Py_BuildValue("(iN)", (int)level, ferrypy_text(message)));
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(state);
+    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
 }
 
 static void
@@ -54,15 +57,15 @@ on_trace(const ferry_trace *trace, void *user)
     PyObject *type, *value, *traceback;
     PyGILState_STATE state;
 
-    if (!atomic_load_explicit(&self->tracing, memory_order_relaxed) || !ferrypy_callback_enter(&state))
+    if (!atomic_load_explicit(&self->tracing, memory_order_relaxed) || !ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (self->trace)
-        notify(self->trace, Py_BuildValue("(ssKiisNs)", trace->buffer, trace->reason, (unsigned long long)trace->bytes,
-                                      trace->source_place, trace->target_place, names[trace->direction],
-                                      PyBool_FromLong(trace->staged), trace->site));
+        notify(self->trace, Py_BuildValue("(NNKiisNN)", ferrypy_text(trace->buffer), ferrypy_text(trace->reason),
+                                          (unsigned long long)trace->bytes, trace->source_place, trace->target_place,
+                                          names[trace->direction], PyBool_FromLong(trace->staged), ferrypy_text(trace->site)));
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(state);
+    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
 }
 
 /* -- lifetime -------------------------------------------------------------------------------------- */
@@ -187,16 +190,16 @@ static PyObject *
 context_place(PyObject *object, PyObject *argument)
 {
     struct context_object *self = (struct context_object *)object;
-    long place = PyLong_AsLong(argument);
     ferry_place_info info;
     int32_t type, id;
     ferry_status status;
+    int place;
 
-    if (place == -1 && PyErr_Occurred())
+    if (!ferrypy_int(argument, &place))
         return NULL;
-    status = ferry_context_get_place_info(self->context, (int)place, &info);
+    status = ferry_context_get_place_info(self->context, place, &info);
     if (status == FERRY_OK)
-        status = ferry_context_exchange_device(self->context, (int)place, &type, &id);
+        status = ferry_context_exchange_device(self->context, place, &type, &id);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     return Py_BuildValue("{s:s,s:s,s:i,s:N,s:K,s:i,s:i,s:(ii)}", "kind", info.kind, "name", info.name, "native", info.native,
@@ -208,13 +211,13 @@ static PyObject *
 context_memory(PyObject *object, PyObject *argument)
 {
     struct context_object *self = (struct context_object *)object;
-    long place = PyLong_AsLong(argument);
     ferry_memory_info info;
     ferry_status status;
+    int place;
 
-    if (place == -1 && PyErr_Occurred())
+    if (!ferrypy_int(argument, &place))
         return NULL;
-    FERRYPY_BLOCKING(status, ferry_context_get_memory_info(self->context, (int)place, &info));
+    FERRYPY_BLOCKING(status, ferry_context_get_memory_info(self->context, place, &info));
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "total", info.total, "free", info.free, "used", info.used, "live", info.live,

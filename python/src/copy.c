@@ -20,14 +20,14 @@ ferrypy_keep_going(size_t done, size_t total, void *user)
     bool going = true;
     PyObject *answer;
 
-    if (!ferrypy_callback_enter(&state))
+    if (!ferrypy_callback_enter(progress->kind, &state))
         return false;
     answer = PyObject_CallFunction(progress->function, "nn", (Py_ssize_t)done, (Py_ssize_t)total);
     going = answer && answer != Py_False && PyErr_CheckSignals() == 0;
     if (PyErr_Occurred())
         ferrypy_progress_raise(progress);
     Py_XDECREF(answer);
-    ferrypy_callback_leave(state);
+    ferrypy_callback_leave(progress->kind, state);
     return going;
 }
 
@@ -97,16 +97,18 @@ copy(PyObject *module, PyObject *arguments)
     ferry_copy_options options = {0};
     ferry_copy_region region = {0};
     struct context_object *context;
-    unsigned long long file_offset;
+    long long file_offset;
     size_t count = FERRY_REST, source_count;
     ferry_event *event = NULL;
     int wait, direct, keep_rest;
     ferry_status status;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOiOpOKpp:copy", &target, &source, &element, &options.convert, &stream, &wait,
+    if (!PyArg_ParseTuple(arguments, "OOOiOpOLpp:copy", &target, &source, &element, &options.convert, &stream, &wait,
                           &progress_function, &file_offset, &direct, &keep_rest))
         return NULL;
+    if (file_offset < 0)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the offset %lld is negative", file_offset);
     if (element != Py_None && element != Py_False && !PyObject_TypeCheck(element, ferrypy_element_type))
         return PyErr_Format(PyExc_TypeError, "copy: not an element");
     if (stream != Py_None) {
@@ -142,7 +144,7 @@ copy(PyObject *module, PyObject *arguments)
         goto end;
     }
     region.count = source_count;
-    (region.target.path ? &region.target : &region.source)->file_offset = file_offset;
+    (region.target.path ? &region.target : &region.source)->file_offset = (uint64_t)file_offset;
     FERRYPY_BLOCKING(status, ferry_copy(&region, 1, &options));
     if (!ferrypy_progress_end(&progress, status))
         goto end;

@@ -9,19 +9,12 @@
  * runs a callback, where the library refuses to destroy objects. And the library ends a wrap on any thread, also without the
  * interpreter lock. Both push the object on a list, and the next call that needs no care takes the list.
  */
-struct deferred {
-    struct deferred *next;
-    ferrypy_release *release;
-    void *object;
-    bool needs_interpreter;
-};
-
 struct ferrypy_owner {
-    struct deferred node; /* so that giving it back needs no memory */
+    struct ferrypy_deferred node; /* so that giving it back needs no memory */
     Py_buffer buffer;
 };
 
-static _Atomic(struct deferred *) list;
+static _Atomic(struct ferrypy_deferred *) list;
 static atomic_bool ending;
 static _Thread_local int callback_depth;
 
@@ -34,8 +27,8 @@ run_pending(void *unused)
     return 0;
 }
 
-static void
-push(struct deferred *node)
+void
+ferrypy_defer(struct ferrypy_deferred *node)
 {
     node->next = atomic_load(&list);
     while (!atomic_compare_exchange_weak(&list, &node->next, node))
@@ -45,16 +38,31 @@ push(struct deferred *node)
         (void)Py_AddPendingCall(run_pending, NULL);
 }
 
+/* The list has the last first, but an array ends before its context. */
+static struct ferrypy_deferred *
+in_order(struct ferrypy_deferred *last)
+{
+    struct ferrypy_deferred *first = NULL;
+
+    while (last) {
+        struct ferrypy_deferred *before = last->next;
+        last->next = first;
+        first = last;
+        last = before;
+    }
+    return first;
+}
+
 void
 ferrypy_run_deferred(void)
 {
-    struct deferred *node = NULL;
+    struct ferrypy_deferred *node = NULL;
 
     if (callback_depth == 0 && atomic_load_explicit(&list, memory_order_relaxed))
-        node = atomic_exchange(&list, NULL);
+        node = in_order(atomic_exchange(&list, NULL));
 
     while (node) {
-        struct deferred *next = node->next;
+        struct ferrypy_deferred *next = node->next;
         if (node->needs_interpreter) {
             node->release(node->object);
         } else {
@@ -77,11 +85,11 @@ ferrypy_release_later(ferrypy_release *release, void *object)
         ferrypy_run_deferred();
         return;
     }
-    struct deferred *node = malloc(sizeof(*node));
+    struct ferrypy_deferred *node = malloc(sizeof(*node));
     if (!node)
         return; /* The object leaks: there is no memory, and the library would refuse. */
-    *node = (struct deferred){.release = release, .object = object};
-    push(node);
+    *node = (struct ferrypy_deferred){.release = release, .object = object};
+    ferrypy_defer(node);
 }
 
 /* -- owners ---------------------------------------------------------------------------------------- */
@@ -107,7 +115,7 @@ ferrypy_owner_create(PyObject *exporter, int flags)
         free(owner);
         return NULL;
     }
-    owner->node = (struct deferred){.release = owner_end, .object = owner, .needs_interpreter = true};
+    owner->node = (struct ferrypy_deferred){.release = owner_end, .object = owner, .needs_interpreter = true};
     return owner;
 }
 
@@ -129,25 +137,25 @@ ferrypy_owner_on_release(void *memory, void *user)
 {
     struct ferrypy_owner *owner = user;
     (void)memory;
-    push(&owner->node);
+    ferrypy_defer(&owner->node);
 }
 
 /* -- callbacks ------------------------------------------------------------------------------------- */
 
 bool
-ferrypy_callback_enter(PyGILState_STATE *out)
+ferrypy_callback_enter(enum ferrypy_callback kind, PyGILState_STATE *out)
 {
     if (atomic_load(&ending) || !Py_IsInitialized())
         return false;
     *out = PyGILState_Ensure();
-    callback_depth++;
+    callback_depth += kind == FERRYPY_RESTRICTED;
     return true;
 }
 
 void
-ferrypy_callback_leave(PyGILState_STATE state)
+ferrypy_callback_leave(enum ferrypy_callback kind, PyGILState_STATE state)
 {
-    callback_depth--;
+    callback_depth -= kind == FERRYPY_RESTRICTED;
     PyGILState_Release(state);
 }
 

@@ -18,17 +18,17 @@ end_capsule(PyObject *capsule)
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         struct DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, "dltensor_versioned");
         if (tensor->deleter)
-            tensor->deleter(tensor);
+            FERRYPY_RELEASE(tensor->deleter(tensor));
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
         struct DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, "dltensor");
         if (tensor->deleter)
-            tensor->deleter(tensor);
+            FERRYPY_RELEASE(tensor->deleter(tensor));
     }
     PyErr_Restore(type, value, traceback);
 }
 
 static PyObject *
-export_versioned(ferry_lease *lease, const ferry_layout *layout, uint64_t flags)
+export_versioned(ferry_lease *lease, struct array_object *array, const ferry_layout *layout, uint64_t flags)
 {
     struct DLManagedTensorVersioned *tensor;
     ferry_status status = ferry_lease_export_dlpack(lease, layout, &tensor);
@@ -37,14 +37,14 @@ export_versioned(ferry_lease *lease, const ferry_layout *layout, uint64_t flags)
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     tensor->flags |= flags;
-    capsule = PyCapsule_New(tensor, "dltensor_versioned", end_capsule);
+    capsule = ferrypy_lend_versioned(tensor, array) ? PyCapsule_New(tensor, "dltensor_versioned", end_capsule) : NULL;
     if (!capsule)
         tensor->deleter(tensor);
     return capsule;
 }
 
 static PyObject *
-export_legacy(ferry_lease *lease, const ferry_layout *layout)
+export_legacy(ferry_lease *lease, struct array_object *array, const ferry_layout *layout)
 {
     struct DLManagedTensor *tensor;
     ferry_status status = ferry_lease_export_dlpack_legacy(lease, layout, &tensor);
@@ -52,7 +52,7 @@ export_legacy(ferry_lease *lease, const ferry_layout *layout)
 
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    capsule = PyCapsule_New(tensor, "dltensor", end_capsule);
+    capsule = ferrypy_lend_legacy(tensor, array) ? PyCapsule_New(tensor, "dltensor", end_capsule) : NULL;
     if (!capsule)
         tensor->deleter(tensor);
     return capsule;
@@ -76,11 +76,11 @@ access_dlpack(PyObject *module, PyObject *arguments)
                                            "lend an update access instead");
         return NULL;
     }
-    if (ferrypy_access_open(access) < 0)
-        return NULL;
     array = access->array;
+    if (!ferrypy_array_check(array) || ferrypy_access_open(access) < 0)
+        return NULL;
     layout = (ferry_layout){.rank = array->rank, .shape = array->extents, .strides = array->extents + array->rank};
-    return legacy ? export_legacy(access->lease, &layout) : export_versioned(access->lease, &layout, flags);
+    return legacy ? export_legacy(access->lease, array, &layout) : export_versioned(access->lease, array, &layout, flags);
 }
 
 /* open_for_export(array, mode, place, ordered): an access without a stream when it is not ordered */
@@ -251,6 +251,8 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
 
     if (!count_elements(tensor, element->bytes, &count))
         return NULL;
+    if (count && !tensor->data)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: a tensor without an address");
     packed = PyMem_Malloc(count ? count * element->bytes : 1);
     if (!packed)
         return PyErr_NoMemory();
@@ -285,6 +287,8 @@ import_dlpack(PyObject *module, PyObject *arguments)
     if (!read_capsule(capsule, &taken))
         return NULL;
     options.read_only = read_only != 0;
+    if (taken.versioned ? !ferrypy_take_versioned(taken.versioned) : !ferrypy_take_legacy(taken.old))
+        return NULL;
     FERRYPY_BLOCKING(status, taken.versioned ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
                                              : ferry_buffer_import_dlpack_legacy(context->context, taken.old, &options, &buffer));
     if (status == FERRY_OK) {
@@ -292,6 +296,10 @@ import_dlpack(PyObject *module, PyObject *arguments)
         consume_capsule(capsule, &taken);
         return array_of(type, context, buffer, taken.tensor, taken.tensor->strides);
     }
+    if (taken.versioned)
+        ferrypy_untake_versioned(taken.versioned);
+    else
+        ferrypy_untake_legacy(taken.old);
     element = status == FERRY_ERROR_UNSUPPORTED && may_copy ? element_to_copy(taken.tensor) : NULL;
     if (!element)
         return ferrypy_fail(status);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,13 +57,17 @@ PyObject *
 ferrypy_element_dtype(struct element_object *self)
 {
     if (!self->dtype) {
-        PyObject *helpers = PyImport_ImportModule("ferry._numpy");
+        PyObject *made, *helpers = PyImport_ImportModule("ferry._numpy");
         if (!helpers)
             return NULL;
-        self->dtype = PyObject_CallMethod(helpers, "dtype_of", "O", (PyObject *)self);
+        made = PyObject_CallMethod(helpers, "dtype_of", "O", (PyObject *)self);
         Py_DECREF(helpers);
-        if (!self->dtype)
+        if (!made)
             return NULL;
+        if (self->dtype) /* by another thread */
+            Py_DECREF(made);
+        else
+            self->dtype = made;
     }
     Py_INCREF(self->dtype);
     return self->dtype;
@@ -77,27 +82,80 @@ parse(ferry_text language, const char *text)
     return status == FERRY_OK ? ferrypy_element_object(element) : ferrypy_fail(status);
 }
 
+static void
+without_marks(char *out, size_t room, const char *format, size_t missing)
+{
+    (void)room;
+    (void)missing;
+    for (; *format; format++) {
+        if (*format != '<')
+            *out++ = *format;
+    }
+    *out = 0;
+}
+
+static void
+with_padding(char *out, size_t room, const char *format, size_t missing)
+{
+    size_t length = strlen(format);
+
+    if (length && format[length - 1] == '}')
+        snprintf(out, room, "%.*s%zux}", (int)(length - 1), format, missing);
+    else
+        snprintf(out, room, "%s", format);
+}
+
+static void
+unaligned(char *out, size_t room, const char *format, size_t missing)
+{
+    (void)missing;
+    snprintf(out, room, "^%s", format);
+}
+
+/* Returns the element of a changed format instead of `element`, which it takes. */
+static struct element_object *
+again(struct element_object *element, const char *format, void (*change)(char *out, size_t room, const char *format, size_t missing),
+      size_t bytes)
+{
+    size_t room = strlen(format) + 32;
+    char *changed = PyMem_Malloc(room);
+
+    if (!changed) {
+        Py_DECREF(element);
+        return (struct element_object *)PyErr_NoMemory();
+    }
+    change(changed, room, format, bytes - element->element->bytes);
+    Py_DECREF(element);
+    element = (struct element_object *)parse(FERRY_TEXT_BUFFER, changed);
+    PyMem_Free(changed);
+    return element;
+}
+
 PyObject *
 ferrypy_element_of_buffer(const Py_buffer *buffer)
 {
     const char *format = buffer->format ? buffer->format : "B";
     struct element_object *element = (struct element_object *)parse(FERRY_TEXT_BUFFER, format);
-    size_t length = strlen(format), missing;
-    PyObject *longer, *found;
+    size_t bytes = (size_t)buffer->itemsize;
 
-    if (!element || element->element->bytes == (size_t)buffer->itemsize)
+    if (!element || element->element->bytes == bytes)
         return (PyObject *)element;
-    /* NumPy and ctypes leave the padding at the end of a struct out. */
-    if ((size_t)buffer->itemsize < element->element->bytes || length == 0 || format[length - 1] != '}') {
+    /* Exporters name the byte order, and leave padding out. Which they meant shows when the size is right. */
+    if (strchr(format, '<')) {
+        /* ctypes marks each field, and has the layout of C. */
+        element = again(element, format, without_marks, bytes);
+    } else if (bytes > element->element->bytes) {
+        /* NumPy and ctypes leave the padding at the end of a struct out. */
+        element = again(element, format, with_padding, bytes);
+    } else {
+        /* NumPy's fields lie next to each other unless they are asked to be aligned. */
+        element = again(element, format, unaligned, bytes);
+    }
+    if (element && element->element->bytes != bytes) {
         Py_DECREF(element);
         return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "format \"%.200s\" has items of %zd bytes", format, buffer->itemsize);
     }
-    missing = (size_t)buffer->itemsize - element->element->bytes;
-    Py_DECREF(element);
-    longer = PyBytes_FromFormat("%.*s%zux}", (int)length - 1, format, missing);
-    found = longer ? parse(FERRY_TEXT_BUFFER, PyBytes_AsString(longer)) : NULL;
-    Py_XDECREF(longer);
-    return found;
+    return (PyObject *)element;
 }
 
 /* -- methods --------------------------------------------------------------------------------------- */

@@ -59,9 +59,19 @@ class_of(ferry_status status)
 }
 
 PyObject *
+ferrypy_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+}
+
+PyObject *
 ferrypy_fail(ferry_status status)
 {
-    PyErr_SetString(class_of(status), ferry_last_error());
+    PyObject *text = ferrypy_text(ferry_last_error());
+
+    if (text)
+        PyErr_SetObject(class_of(status), text);
+    Py_XDECREF(text);
     return NULL;
 }
 
@@ -84,6 +94,8 @@ ferrypy_take_exception(char *text, size_t bytes)
 
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
+    if (type && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt(); /* for the main thread */
     for (size_t i = 1; i < ERROR_COUNT; i++) {
         if (type && PyErr_GivenExceptionMatches(type, errors[i].class))
             status = (ferry_status)i;

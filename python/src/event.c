@@ -41,6 +41,14 @@ is_done(ferry_event *event)
     return done || (status != FERRY_OK && status != FERRY_ERROR_INVALID_STATE && status != FERRY_ERROR_INVALID_ARGUMENT);
 }
 
+static int
+event_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((struct event_object *)object)->context);
+    return 0;
+}
+
 /* The memory of the copy ends with the copy, on this thread or, when it is no time to wait, never. */
 static void
 event_dealloc(PyObject *object)
@@ -49,6 +57,7 @@ event_dealloc(PyObject *object)
     ferry_status status;
     bool done = false;
 
+    PyObject_GC_UnTrack(object);
     if (self->memory) {
         if (!ferrypy_in_callback()) {
             FERRYPY_BLOCKING(status, ferry_event_synchronize(self->event));
@@ -154,6 +163,7 @@ static PyGetSetDef members[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc, "A point in a stream, or the completion of an asynchronous copy."},
     {Py_tp_dealloc, event_dealloc},
+    {Py_tp_traverse, event_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, members},
     {0, NULL},
@@ -161,7 +171,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ferry.Event",
     .basicsize = sizeof(struct event_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 

@@ -21,7 +21,7 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
     PyObject *array, *result = NULL;
     PyGILState_STATE state;
 
-    if (!ferrypy_callback_enter(&state))
+    if (!ferrypy_callback_enter(FERRYPY_WORKING, &state))
         return FERRY_ERROR_CANCELLED;
     array = ferrypy_array_object(self->type, self->context, self->element, ferry_buffer_retain(chunk->buffer), 1, &count, NULL);
     if (array)
@@ -38,7 +38,7 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
         Py_XDECREF(PyObject_CallMethod(array, "_close", NULL));
     PyErr_Clear();
     Py_XDECREF((PyObject *)array);
-    ferrypy_callback_leave(state);
+    ferrypy_callback_leave(FERRYPY_WORKING, state);
     return status;
 }
 
@@ -57,27 +57,32 @@ stream_file(PyObject *module, PyObject *arguments)
 {
     struct pipeline self;
     ferry_file_pipeline_options options = {0};
-    unsigned long long input_offset, output_offset, bytes;
+    long long input_offset, output_offset, bytes;
     ferry_file_stats stats = {0};
     Py_ssize_t chunk_bytes, chunk_count;
     ferry_status status;
-    PyObject *progress;
+    PyObject *progress, *output;
     int direct, keep;
 
     (void)module;
     memset(&self, 0, sizeof(self));
-    if (!PyArg_ParseTuple(arguments, "O!O!O!yzOOKKKnnpp:stream_file", &PyType_Type, (PyObject **)&self.type, ferrypy_stream_type,
-                          (PyObject **)&self.stream, ferrypy_element_type, &self.element, &options.input, &options.output,
+    if (!PyArg_ParseTuple(arguments, "O!O!O!yOOOLLLnnpp:stream_file", &PyType_Type, (PyObject **)&self.type, ferrypy_stream_type,
+                          (PyObject **)&self.stream, ferrypy_element_type, &self.element, &options.input, &output,
                           &self.work, &progress, &input_offset, &output_offset, &bytes, &chunk_bytes, &chunk_count, &direct, &keep))
         return NULL;
     if (!PyType_IsSubtype(self.type, ferrypy_array_type) || !PyCallable_Check(self.work))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "stream_file: work must be callable");
+    if (input_offset < 0 || output_offset < 0 || bytes < 0 || chunk_bytes < 0 || chunk_count < 0)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "stream_file: an offset or a size is negative");
+    if (output != Py_None && !(options.output = PyBytes_AsString(output)))
+        return NULL;
     ferrypy_run_deferred();
+    self.progress.kind = FERRYPY_WORKING;
     self.context = self.stream->context;
     self.progress.function = progress;
-    options.input_offset = input_offset;
-    options.output_offset = output_offset;
-    options.bytes = bytes;
+    options.input_offset = (uint64_t)input_offset;
+    options.output_offset = (uint64_t)output_offset;
+    options.bytes = (uint64_t)bytes;
     options.element = ((struct element_object *)self.element)->element;
     options.work = on_chunk;
     options.keep_going = progress == Py_None ? NULL : on_progress;

@@ -76,7 +76,9 @@ call_python(struct ferrypy_host_function *self, const ferry_call *call)
         } else {
             value = value_of(call, parameter, i);
         }
-        if (!value || PyList_Append(copies, copy) < 0 || PyTuple_SetItem(values, (Py_ssize_t)i, value) < 0) {
+        if (value)
+            PyTuple_SetItem(values, (Py_ssize_t)i, value);
+        if (!value || PyList_Append(copies, copy) < 0) {
             Py_XDECREF(copy);
             goto end;
         }
@@ -115,7 +117,7 @@ run_python(const ferry_call *call, void *user)
     PyGILState_STATE state;
     char text[1024];
 
-    if (!ferrypy_callback_enter(&state)) {
+    if (!ferrypy_callback_enter(FERRYPY_RESTRICTED, &state)) {
         ferry_call_fail(call, "the Python interpreter has ended");
         return FERRY_ERROR_INVALID_STATE;
     }
@@ -127,7 +129,7 @@ run_python(const ferry_call *call, void *user)
         ferry_call_fail(call, text);
     }
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(state);
+    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
     return status;
 }
 

@@ -32,37 +32,48 @@ wait_for_stream(ferry_stream *stream)
     FERRYPY_BLOCKING(status, ferry_stream_record(stream, 0, &event));
     if (status == FERRY_OK) {
         FERRYPY_BLOCKING(status, ferry_event_synchronize(event));
-        ferry_event_destroy(&event);
+        FERRYPY_RELEASE(ferry_event_destroy(&event));
     }
     return status == FERRY_OK;
 }
 
-/* Waits for the launches that use the host function. True when none is left. */
+/* Waits for the launches that use the host function. True when none is left of those that were noted before. */
 static bool
 wait_for_launches(struct kernel_object *self)
 {
     uint32_t places = self->default_places;
-    PyObject *list;
+    PyObject *waited, *list;
     bool idle;
 
     if (!self->host || !self->streams || (places == 0 && PySet_Size(self->streams) == 0))
         return true;
     if (ferrypy_in_callback())
         return false;
-    list = PySequence_List(self->streams);
+    /* Other threads launch meanwhile: what they note is not what this call waits for. */
+    list = PySet_New(NULL);
+    if (!list) {
+        PyErr_Clear();
+        return false;
+    }
+    waited = self->streams;
+    self->streams = list;
+    self->default_places = 0;
+    list = PySequence_List(waited);
     idle = list != NULL;
-    PyErr_Clear();
     for (Py_ssize_t i = 0; idle && i < PyList_Size(list); i++)
         idle = wait_for_stream(((struct stream_object *)PyList_GetItem(list, i))->stream);
     for (int place = 1; idle && place < 32; place++) {
         if (places >> place & 1)
             idle = wait_for_stream(ferry_context_stream(self->context->context, place));
     }
-    if (idle) {
-        self->default_places = 0;
-        PySet_Clear(self->streams);
+    if (!idle) {
+        self->default_places |= places;
+        for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++)
+            PySet_Add(self->streams, PyList_GetItem(list, i));
     }
+    PyErr_Clear();
     Py_XDECREF(list);
+    Py_DECREF(waited);
     return idle;
 }
 
@@ -95,8 +106,12 @@ kernel_traverse(PyObject *object, visitproc visit, void *arg)
     struct kernel_object *self = (struct kernel_object *)object;
 
     Py_VISIT(Py_TYPE(object));
-    if (self->host)
+    Py_VISIT((PyObject *)self->context);
+    Py_VISIT(self->streams);
+    if (self->host) {
         Py_VISIT(self->host->function);
+        Py_VISIT(self->host->keeper);
+    }
     return 0;
 }
 
@@ -298,11 +313,20 @@ kernel_launch(PyObject *object, PyObject *arguments)
     ferry_grid grid = {0};
     ferry_status status;
     size_t count, done = 0;
+    Py_ssize_t sizes[7];
 
-    if (!PyArg_ParseTuple(arguments, "O!(IIIIIII)O!:_launch", ferrypy_stream_type, (PyObject **)&stream, &grid.blocks[0],
-                          &grid.blocks[1], &grid.blocks[2], &grid.threads[0], &grid.threads[1], &grid.threads[2],
-                          &grid.shared_bytes, &PyTuple_Type, &values))
+    if (!PyArg_ParseTuple(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type, (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2],
+                          &sizes[3], &sizes[4], &sizes[5], &sizes[6], &PyTuple_Type, &values))
         return NULL;
+    for (int i = 0; i < 7; i++) {
+        if (sizes[i] < 0 || sizes[i] > UINT32_MAX)
+            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the grid has the size %zd", sizes[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        grid.blocks[i] = (uint32_t)sizes[i];
+        grid.threads[i] = (uint32_t)sizes[i + 3];
+    }
+    grid.shared_bytes = (uint32_t)sizes[6];
     count = (size_t)PyTuple_Size(values);
     if (count != self->parameter_count)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "kernel \"%U\" has %zu parameters, not %zu", self->name,

@@ -19,9 +19,15 @@ write_label(PyCodeObject *code, int line, char text[FERRYPY_LABEL_BYTES])
     const char *name = path ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
     const char *slash = name ? strrchr(name, '/') : NULL;
     bool foreign = name && !strstr(name, "/ferry/_");
+    int length;
 
-    if (foreign)
-        snprintf(text, FERRYPY_LABEL_BYTES, "python, %.60s:%d", slash ? slash + 1 : name, line);
+    if (foreign) {
+        name = slash ? slash + 1 : name;
+        length = (int)strnlen(name, 60);
+        while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80)
+            length--; /* not inside a character */
+        snprintf(text, FERRYPY_LABEL_BYTES, "python, %.*s:%d", length, name, line);
+    }
     Py_XDECREF(path);
     return foreign;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <limits.h>
+
 #include <ferry/version.h>
 
 PyTypeObject *
@@ -23,6 +25,25 @@ ferrypy_free(PyObject *self)
 
     release(self);
     Py_DECREF(type);
+}
+
+bool
+ferrypy_int(PyObject *value, int *out)
+{
+    long number = PyLong_AsLong(value);
+
+    if (number == -1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return false;
+        PyErr_Clear();
+        number = LONG_MAX;
+    }
+    if (number > INT_MAX || number < INT_MIN) {
+        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "%R exceeds an int", value);
+        return false;
+    }
+    *out = (int)number;
+    return true;
 }
 
 static PyObject *

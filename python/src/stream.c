@@ -66,11 +66,20 @@ release_stream(void *object)
     ferry_stream_destroy(&stream);
 }
 
+static int
+stream_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((struct stream_object *)object)->context);
+    return 0;
+}
+
 static void
 stream_dealloc(PyObject *object)
 {
     struct stream_object *self = (struct stream_object *)object;
 
+    PyObject_GC_UnTrack(object);
     if (self->stream && self->owned)
         ferrypy_release_later(release_stream, self->stream);
     Py_XDECREF((PyObject *)self->context);
@@ -159,6 +168,7 @@ static PyGetSetDef members[] = {
 static PyType_Slot slots[] = {
     {Py_tp_new, stream_new},
     {Py_tp_dealloc, stream_dealloc},
+    {Py_tp_traverse, stream_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, members},
     {0, NULL},
@@ -166,7 +176,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ferry._ferry.Stream",
     .basicsize = sizeof(struct stream_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Accesses: what is copied, what conflicts, and what lives how long."""
 
+import ctypes
 import gc
+import hashlib
 import os
+import sys
 import threading
 import weakref
+import zlib
 
 import pytest
 
@@ -206,3 +210,92 @@ def test_python_objects_end(context, numpy):
     ferry.empty(1, context=context)
     gc.collect()
     assert ended() is None
+
+
+def test_an_access_without_an_exit_ends(context, numpy):
+    a = ferry.array(numpy.zeros(3), context=context)
+    h = a.update().__enter__()
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    del h
+    a.fill(1)
+
+
+def test_two_threads_end_one_access(emulated):
+    a = ferry.array(bytes(64), context=emulated)
+    failed = []
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def end(function, barrier):
+        barrier.wait()
+        try:
+            function()
+        except ferry.Error as error:
+            failed.append(error)
+
+    try:
+        for _ in range(300):
+            access = a.update(device=1)
+            access.ptr
+            barrier = threading.Barrier(2)
+            threads = [threading.Thread(target=end, args=(function, barrier)) for function in (access.close, access.abandon)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            a.fill(1)
+    finally:
+        sys.setswitchinterval(switch)
+    assert not failed
+
+
+def test_one_thread_enters(context):
+    a = ferry.array(bytes(64), context=context)
+    for _ in range(50):
+        access, entered = a.read(raw=True), []
+        barrier = threading.Barrier(4)
+
+        def enter():
+            barrier.wait()
+            try:
+                entered.append(access.__enter__())
+            except ferry.StateError:
+                pass
+
+        threads = [threading.Thread(target=enter) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(entered) == 1
+
+
+def test_orders_that_a_consumer_takes(context, numpy):
+    values = numpy.arange(6.0).reshape(2, 3)
+    fortran = ferry.wrap(numpy.asfortranarray(values), context=context)
+    for consumer in (zlib.crc32, hashlib.sha256):
+        with pytest.raises(BufferError):
+            consumer(fortran.read())
+    assert zlib.crc32(ferry.array(values, context=context).read()) == zlib.crc32(values)
+    with fortran.read() as h:
+        assert h.tolist() == values.tolist() and h.flags.f_contiguous
+
+    class Buffer(ctypes.Structure):
+        _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("rest", ctypes.c_char * 64)]
+
+    def takes(exporter, flags):
+        view = Buffer()
+        try:
+            ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(exporter), ctypes.byref(view), flags)
+        except BufferError:
+            return False
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+        return True
+
+    c, f, either = 0x38, 0x58, 0x98
+    mixed = ferry.from_dlpack(numpy.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2), copy=False, context=context)
+    straight = ferry.array(values, context=context)
+    assert [takes(fortran.read(), flags) for flags in (c, f, either)] == [False, True, True]
+    assert [takes(straight.read(), flags) for flags in (c, f, either)] == [True, False, True]
+    assert [takes(mixed.read(), flags) for flags in (c, f, either)] == [False, False, False]

@@ -3,6 +3,7 @@
 
 import array
 import copy
+import ctypes
 import json
 import pickle
 
@@ -259,3 +260,81 @@ def test_stats_and_trace(emulated):
     assert emulated.stats().upload == (0, 0)
     with pytest.raises(RuntimeError):
         ferry.default_context().trace().__enter__()
+
+
+def test_layouts_of_structs(context, numpy):
+    """Exporters leave padding out, and NumPy's fields lie next to each other."""
+    class Tail(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_double), ("b", ctypes.c_char)]
+
+    class Inner(ctypes.Structure):
+        _fields_ = [("b", ctypes.c_uint8), ("a", ctypes.c_double)]
+
+    for dtype in (numpy.dtype({"names": ["a"], "formats": ["f4"], "offsets": [0], "itemsize": 16}),
+                  numpy.dtype([("x", "f4"), ("y", "u1")]), numpy.dtype([("x", "u1"), ("y", "f4")]),
+                  numpy.dtype([("x", "u1"), ("y", "f8")], align=True)):
+        values = numpy.zeros(3, dtype)
+        for number, name in enumerate(dtype.names):
+            values[name] = [number + 1, 2, 3]
+        for a in (ferry.array(values, context=context), ferry.wrap(values, context=context)):
+            assert a.itemsize == dtype.itemsize and a.numpy().tolist() == values.tolist()
+        assert ferry.element(dtype).itemsize == dtype.itemsize
+    tail = ferry.array((Tail * 3)(Tail(1, b"x")), context=context)
+    assert tail.itemsize == 16 and [offset for _, _, offset, _ in tail.dtype.fields] == [0, 8]
+    inner = ferry.array((Inner * 2)(Inner(7, 1.5), Inner(8, 2.5)), context=context)
+    assert [offset for _, _, offset, _ in inner.dtype.fields] == [0, 8] and inner.numpy()["a"].tolist() == [1.5, 2.5]
+    with pytest.raises(TypeError):
+        ferry.empty(3, numpy.dtype(("f4", (2,))), context=context)
+
+
+def test_what_an_array_is_made_of(context, numpy):
+    assert ferry.array(b"12", "u1", context=context).tolist() == [49, 50]
+    assert ferry.array(b"\1\2", "f4", context=context).tolist() == [1, 2]
+    assert ferry.array(numpy.arange(3, dtype=">f4"), "f4", context=context).tolist() == [0, 1, 2]
+    assert ferry.array(numpy.arange(3, dtype=">i4"), "f8", context=context).tolist() == [0, 1, 2]
+
+    class Series:
+        """As that of pandas: a dtype of NumPy, and no buffer."""
+
+        dtype = numpy.dtype("f8")
+
+        def __array__(self, dtype=None, copy=None):
+            return numpy.array([1.5, 2.5], dtype)
+
+    assert ferry.array(Series(), context=context).tolist() == [1.5, 2.5]
+    a = ferry.array(b"12", context=context)
+    assert ferry.array(a, name="x").name == "x" and ferry.array(a, "f4", name="y").name == "y"
+    assert ferry.zeros((2, 0, 3), context=context).tolist() == [[], []]
+    with pytest.raises(TypeError):
+        ferry.Array._create_from(context, b"1234", 5, None)
+
+
+def test_strides_over_one_element(context, numpy):
+    z = ferry.array(numpy.arange(24.0).reshape(4, 6), context=context)
+    part = z[0:4:4]
+    assert part.shape == (1, 6) and part.view("i4").shape == (1, 12)
+    out = numpy.empty((1, 6))
+    part.copy_to(out)
+    assert out.tolist() == part.tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_sizes_that_overflow(context):
+    with pytest.raises(OverflowError):
+        ferry.empty((0, 2**62, 8), context=context)
+    a = ferry.array(bytes(4), context=context)
+    for wrong in (lambda: a.read(device=2**32 + 1), lambda: a.read(device=2**80), lambda: context.place(2**32),
+                  lambda: context.memory(2**32), lambda: a.load_from("/dev/zero", offset=-8), lambda: a.store("/dev/null", offset=-1)):
+        with pytest.raises(ValueError):
+            wrong()
+
+
+def test_values_and_indices(context, numpy):
+    z = ferry.array(numpy.arange(4.0).reshape(2, 2), context=context)
+    assert float(z[1, 1]) == 3.0 and int(z[1, 0]) == 2 and not z[0, 0] and z[0, 1]
+    assert list(range(5))[ferry.array(numpy.array(3), context=context)] == 3
+    for wrong in (lambda: bool(z), lambda: float(z)):
+        with pytest.raises(ValueError):
+            wrong()
+    for wrong in (lambda: z[numpy.array([0, 1])], lambda: z[True], lambda: 1.0 in z):
+        with pytest.raises(TypeError):
+            wrong()

@@ -4,6 +4,8 @@
 import ctypes
 import gc
 import threading
+import time
+import weakref
 
 import pytest
 
@@ -268,3 +270,130 @@ def test_torch(context):
     assert a.tolist() == [2, 3]
     b = ferry.from_dlpack(torch.ones(3), context=context)
     assert b.tolist() == [1, 1, 1]
+
+
+def test_exports_that_end_first_wait_for_nobody(emulated, numpy):
+    """The last use of wrapped memory ends with the export, while a host function in Python, which needs the lock, is queued."""
+    def slow(y):
+        time.sleep(0.1)
+        y[0] = 1
+
+    kernel = ferry.Kernel("slow", host=slow, parameters=["update u1 y"], context=emulated)
+    ends = [lambda part: part.read().__dlpack__(max_version=(1, 0)), lambda part: part.update().__dlpack__(),
+            lambda part: part.__arrow_c_array__()]
+    if takes_flags(numpy):
+        ends.append(lambda part: numpy.from_dlpack(part.read()))
+    for export in ends:
+        memory = bytearray(b"abcd")
+        a = ferry.wrap(memory, context=emulated)
+        x = export(a[0:2])
+        kernel(None, 2, a[2:4])
+        del a
+        del x
+        emulated.stream().synchronize()
+        gc.collect()
+        assert memory == b"ab\1d"
+
+
+def test_exports_of_closed_arrays(context):
+    a = ferry.array(bytes(4), context=context)
+    access = a.read()
+    access.__enter__()
+    a.close()
+    with pytest.raises(ferry.StateError):
+        access.__dlpack__(max_version=(1, 0))
+    with pytest.raises(ferry.StateError):
+        access.__arrow_c_array__()
+
+
+def test_streams_of_consumers(context):
+    if context.place(1).kind != "cuda":
+        pytest.skip("only memory of CUDA devices has a stream")
+    a = ferry.array(bytes(4096), context=context)
+    stream = ferry.Stream(context)
+    for other in (0, 1, 2, None, ferry.Stream(context).native):
+        with a.update(stream=stream) as d:
+            with pytest.raises(BufferError):
+                d.__dlpack__(stream=other, max_version=(1, 0))
+    for same in (stream.native, -1):
+        with a.update(stream=stream) as d:
+            assert d.__dlpack__(stream=same, max_version=(1, 0))
+    a.fill(1)
+
+
+def test_objects_that_end_with_a_producer(context, numpy):
+    """What the deleter of a producer drops may need the library, which runs it in a callback."""
+    class Keeper(numpy.ndarray):
+        pass
+
+    values = numpy.arange(6.0).view(Keeper)
+    values.stream = ferry.Stream(context)
+    values.kernel = ferry.Kernel("k", host=print, parameters=[], context=context)
+    ended = weakref.ref(values.kernel)
+    a = ferry.from_dlpack(values, context=context)
+    del values
+    assert ended() is not None
+    del a
+    ferry.empty(1, context=context)
+    gc.collect()
+    assert ended() is None
+
+
+def test_copies_of_open_accesses(context, numpy):
+    a = ferry.array(numpy.arange(3.0), context=context)
+    with a.update(raw=True) as access:
+        numpy.asarray(access)[0] = 7
+        copied = numpy.from_dlpack(_Asking(access, copy=True))
+        assert copied.tolist() == [7, 1, 2]
+
+
+class _Tensor(ctypes.Structure):
+    """A tensor of DLPack before 1.0."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("rank", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+
+class _Producer:
+    """One tensor of the host, and the number of calls of its deleter."""
+
+    def __init__(self, data, shape, strides=None, bits=32, device=1):
+        self.ended = 0
+        sizes = ctypes.c_int64 * len(shape)
+        self.shape, self.strides = sizes(*shape), sizes(*strides) if strides else None
+        self.tensor = _Tensor(data=data, rank=len(shape), code=2, bits=bits, lanes=1, shape=self.shape, strides=self.strides)
+        self.tensor.device[0] = device
+        self.tensor.deleter = type(self.tensor.deleter)(self.end)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self.capsule = new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    def end(self, tensor):
+        self.ended += 1
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **unused):
+        return self.capsule
+
+
+def test_tensors_that_are_refused_stay_the_producers(context):
+    memory = (ctypes.c_float * 16)(*range(16))
+    data = ctypes.addressof(memory)
+    for wrong in (_Producer(None, (3,)), _Producer(None, (3,), (2,)), _Producer(data, (-1,)), _Producer(data, (3,), bits=4),
+                  _Producer(data, (3,), device=8), _Producer(data, (2**62, 8))):
+        deleter = ctypes.cast(wrong.tensor.deleter, ctypes.c_void_p).value
+        with pytest.raises(ferry.Error):
+            ferry.from_dlpack(wrong, context=context)
+        assert wrong.ended == 0 and ctypes.cast(wrong.tensor.deleter, ctypes.c_void_p).value == deleter
+        assert "used" not in repr(wrong.capsule) and wrong.tensor.manager is None
+    for right in (_Producer(data, (4, 2)), _Producer(data, (3,), (2,)), _Producer(data, (1, 6), (99, 1))):
+        a = ferry.from_dlpack(right, context=context)
+        a.tolist()
+        del a
+        ferry.empty(1, context=context)
+        gc.collect()
+        assert right.ended == 1

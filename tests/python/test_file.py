@@ -3,6 +3,8 @@
 
 import array
 import ctypes
+import gc
+import weakref
 
 import pytest
 
@@ -101,3 +103,30 @@ def test_stream_file_ends_early(context, tmp_path):
             ferry.stream_file(path, "f4", work, context=context, chunk_bytes=4096)
     with pytest.raises(OSError):
         ferry.stream_file(tmp_path / "missing", "f4", print, context=context)
+
+
+def test_what_ends_in_the_work_of_a_stream(tmp_path):
+    """The work of each chunk gives its arrays, events and kernels back before the next one."""
+    path = tmp_path / "chunks"
+    path.write_bytes(bytes(1 << 20))
+    context = ferry.Context("emulated:1")
+    live, ended = [], []
+
+    def work(chunk, stream, start):
+        made = ferry.empty(1 << 18, "u1", context=context)
+        made.fill(1)
+        made.sync_to(1)
+        memory = ctypes.create_string_buffer(1 << 18)
+        made.copy_to(memoryview(memory).cast("B"), wait=False)
+        ended.append(weakref.ref(memory))
+        del made, memory
+        live.append(context.memory(1).live)
+
+    ferry.stream_file(path, "u1", work, context=context, chunk_bytes=1 << 16, output=tmp_path / "out")
+    gc.collect()
+    assert len(live) == 16 and max(live[4:]) <= live[3], live
+    assert all(end() is None for end in ended)
+    with pytest.raises(ValueError):
+        ferry.stream_file(path, "u1", work, context=context, nbytes=-1)
+    with pytest.raises(OSError):
+        ferry.stream_file(path, "u1", work, context=context, output=bytes(tmp_path / "missing") + b"/\xfe")

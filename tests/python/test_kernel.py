@@ -5,6 +5,7 @@ import ctypes
 import gc
 import os
 import threading
+import time
 import weakref
 
 import pytest
@@ -226,3 +227,50 @@ def test_streams_and_events(context):
 def test_grids():
     assert ferry.grid(0).blocks == (1, 1, 1) and ferry.grid(257).blocks == (2, 1, 1)
     assert ferry.grid(10, threads=5, shared_bytes=64) == ((2, 1, 1), (5, 1, 1), 64)
+
+
+def test_launches_while_a_kernel_waits(emulated, numpy):
+    """A wait takes out what it waits for: launches of other threads meanwhile are waited for later."""
+    gate, ran = threading.Event(), []
+
+    def hold(x):
+        gate.wait(10)
+        ran.append(1)
+
+    kernel = ferry.Kernel("hold", host=hold, parameters=["update f4 x"], context=emulated)
+    x, y = (ferry.empty(1, "f4", context=emulated) for _ in range(2))
+    one, two = ferry.Stream(emulated), ferry.Stream(emulated)
+    kernel(one, 1, x)
+    waiting = threading.Thread(target=kernel._wait)
+    waiting.start()
+    time.sleep(0.05)
+    kernel(two, 1, y)
+    gate.set()
+    waiting.join()
+    assert kernel._wait() and len(ran) == 2
+
+
+def test_wrong_parameters(emulated):
+    for parameters in ([("write", "f4")], [("read",)], [3]):
+        with pytest.raises(ValueError):
+            ferry.Kernel("k", host=print, parameters=parameters, context=emulated)
+    with pytest.raises(TypeError):
+        ferry.Kernel("k", host=print, parameters=[], options=[3], context=emulated)
+
+    def host():
+        pass
+
+    host.address = "10.0.0.1"
+    kernel = ferry.Kernel("k", host=host, parameters=["f4"], context=emulated)
+    with pytest.raises(TypeError):
+        kernel(None, "many", 1.0)
+    for wrong in (ferry.Grid((2**32 + 1, 1, 1)), ferry.Grid((-1, 1, 1))):
+        with pytest.raises(ValueError):
+            kernel(None, wrong, 1.0)
+
+
+def test_grids_of_numpy(emulated, numpy):
+    kernel = ferry.Kernel("k", host=lambda x: x.fill(2), parameters=["overwrite f4 x"], context=emulated)
+    x = ferry.empty(3, context=emulated)
+    kernel(None, numpy.int64(3), x)
+    assert x.tolist() == [2, 2, 2]

@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import pytest
 
@@ -120,19 +121,54 @@ def test_logs_and_traces_that_raise():
     assert a.places == (0, 1)
 
 
-def test_contexts_in_cycles_end():
-    import weakref
-
+@pytest.mark.parametrize("kind", ["nothing", "array", "stream", "event", "access", "kernel"])
+def test_contexts_in_cycles_end(kind):
     class Owner:
         def log(self, level, message):
             pass
 
     owner = Owner()
-    owner.context = ferry.Context("emulated:1", log=owner.log)
+    owner.context = context = ferry.Context("emulated:1", log=owner.log)
+    owner.held = {
+        "nothing": lambda: None, "array": lambda: ferry.empty(3, context=context), "stream": lambda: ferry.Stream(context),
+        "event": lambda: context.stream().record(), "access": lambda: ferry.array(b"123", context=context).read(),
+        "kernel": lambda: ferry.Kernel("k", host=print, parameters=[], context=context)}[kind]()
     ended = weakref.ref(owner)
-    del owner
+    del owner, context
     gc.collect()
     assert ended() is None
+
+
+def test_texts_with_any_bytes(tmp_path):
+    """Paths, names and what is cut: each exception has its class."""
+    with pytest.raises(ferry.FileError, match=r"\\xff"):
+        ferry.load(os.fsencode(tmp_path) + b"/\xff", "f4", 1)
+    script = tmp_path / ("a" + "\u4e2d" * 30 + ".py")
+    script.write_text(textwrap.dedent("""
+        import ferry
+        c = ferry.Context("host")
+        a = ferry.array(bytes(8), context=c)
+        try:
+            with a.update():
+                with a.update():
+                    pass
+        except ferry.BusyError as error:
+            assert "\u4e2d" in str(error) and "\\\\x" not in repr(str(error)), str(error)
+        else:
+            assert False
+        def fail(x):
+            raise ValueError("\u4e2d" * 2000)
+        c = ferry.Context("emulated:1")
+        k = ferry.Kernel("k", host=fail, parameters=["update f4 x"], context=c)
+        k(None, 1, ferry.empty(1, context=c))
+        try:
+            c.stream().synchronize()
+        except ferry.DeviceError as error:
+            assert "ValueError" in str(error)
+        else:
+            assert False
+    """), encoding="utf-8")
+    subprocess.run([sys.executable, script], check=True, timeout=60)
 
 
 def resident():
@@ -225,6 +261,41 @@ def test_fork():
         assert os.waitpid(child, 0)[1] == 0
         assert a.tolist() == [0, 1, 2, 3]
     """)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork()")
+def test_the_default_context_of_a_child():
+    run("""
+        import ferry, os, sys
+        a = ferry.array(b"1234")
+        ferry._context._shared_lock.acquire()
+        child = os.fork()
+        if child == 0:
+            assert ferry.array(b"12").tolist() == [49, 50]
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert a.tolist() == [49, 50, 51, 52]
+    """)
+
+
+def test_interrupts_of_a_host_function():
+    assert run("""
+        import ferry
+        def interrupted(x):
+            raise KeyboardInterrupt
+        c = ferry.Context("emulated:1")
+        k = ferry.Kernel("k", host=interrupted, parameters=["update f4 x"], context=c)
+        try:
+            k(None, 1, ferry.empty(1, context=c))
+            try:
+                c.stream().synchronize()
+            except ferry.DeviceError:
+                pass
+            for _ in range(1000):
+                pass
+        except KeyboardInterrupt:
+            print("interrupted")
+    """) == "interrupted\n"
 
 
 def test_import_needs_no_numpy():
