@@ -11,43 +11,45 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Functions that generated conversions call. Programs include <ferry/float_convert.h> and
- * its kin, which hold the typed functions.
+ * Conversions between element types. Generated headers such as <ferry/float_convert.h> call these
+ * functions, and hold the typed functions that programs call.
  */
 
 /**
- * What a conversion does with a value that the target type cannot hold. A value never changes its
- * meaning; 0 also means SATURATE.
+ * What a conversion does with a value that the target type cannot hold. The meaning of a value
+ * never changes. 0 means SATURATE too.
  */
 typedef enum ferry_convert_policy {
-    FERRY_CONVERT_SATURATE = 1, /**< round to nearest even, then clamp; NaN becomes 0 in an integer
-                                     */
-    FERRY_CONVERT_CHECK = 2,    /**< fail, with the target unchanged, when a value does not fit
-                                     after rounding to nearest even, or is NaN for an integer */
-    FERRY_CONVERT_TRUNCATE = 3  /**< round toward zero, then clamp; NaN becomes 0 in an integer */
+    FERRY_CONVERT_SATURATE = 1, /**< round to the nearest value, ties to even, and clamp to the
+                                     range of the type; NaN becomes 0 in an integer */
+    FERRY_CONVERT_CHECK = 2,    /**< round to the nearest value, ties to even, and fail if a result
+                                     does not fit, or if a NaN would become an integer; the target
+                                     is then unchanged */
+    FERRY_CONVERT_TRUNCATE = 3  /**< round toward zero, and clamp to the range of the type; NaN
+                                     becomes 0 in an integer */
 } ferry_convert_policy;
 
 /**
  * Converts `count` elements from `source` to `target`. A watching callback, see "Callbacks" in
  * <ferry/status.h>.
  *
- * With FERRY_CONVERT_CHECK it writes the target only when every element fits. With a NULL target
- * it then only checks. Ferry may call it for successive parts of one copy. When it fails, the copy
- * stops before that part and returns its status.
+ * With FERRY_CONVERT_CHECK the function writes the target only if every element fits, and with a
+ * NULL target it only checks. Ferry may call the function once for each part of a copy. If the
+ * function fails, the copy stops before that part and returns the status of the function.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE with ferry_error_index() set;
  *         FERRY_ERROR_INVALID_ARGUMENT.
  */
 typedef ferry_status ferry_convert_function(void *target, const void *source, size_t count, ferry_convert_policy policy);
 
 /**
- * A conversion from one element to another. The library reads it only during the call that it is
- * passed to.
+ * A conversion from one element to another. The library reads the struct only during the call that
+ * receives it.
  */
 typedef struct ferry_conversion {
     const ferry_element *from;
     const ferry_element *to;
-    ferry_convert_function *convert; /**< NULL: the library's conversion, when both elements are
-                                          scalars */
+    ferry_convert_function *convert; /**< the function that converts; NULL: a function of the
+                                          library, which exists when both elements are scalars */
     uint64_t reserved[2];
 } ferry_conversion;
 
@@ -69,8 +71,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversi
                                                             size_t count, ferry_convert_policy policy);
 
 /**
- * For generated code: a FERRY_CONVERT_CHECK found an element that does not fit. Sets this thread's
- * message, which names both types, and what ferry_error_index() returns.
+ * For generated code: reports that FERRY_CONVERT_CHECK found an element that does not fit. Sets
+ * this thread's message, which names both types, and the index that ferry_error_index() returns.
  * @param index of the element, counted from the first of the range that is converted
  * @return FERRY_ERROR_OUT_OF_RANGE. Threads: any.
  */

@@ -7,14 +7,17 @@
  * Ferry for C++17 and newer: classes that own the objects of the C API, and exceptions instead of
  * statuses.
  *
- * Include the generated header of each element beside this file: <ferry/float.h> makes
- * ferry::buffer<float> usable, and the header of a program's own struct makes a buffer of it usable.
+ * Include the generated header of each element too: ferry::buffer<float> needs <ferry/float.h>, and
+ * a buffer of the program's own struct needs the header that ferry-gen wrote for that struct.
  *
- * - Every class has `raw()`, which returns the C handle, `adopt()`, which takes ownership of one,
- *   and `detach()`, which gives it up. Whatever this file lacks, a program calls in C.
- * - Owning objects are moved, not copied. A context and a lease are counted, and may be copied.
- * - Views are scopes: the bytes may be used while the view lives. A view is neither copied nor moved.
- * - A call that fails throws ferry::error or a class derived from it, and has changed nothing unless
+ * - Classes that own a C object have `raw()`, which returns the C handle, and `detach()`, which
+ *   gives up its ownership. `adopt()` of buffer, context, stream and event takes ownership of a C
+ *   handle. For what this file lacks, a program passes `raw()` to the C function.
+ * - These objects can be moved, but not copied. Only a context and a lease can be copied: each copy
+ *   is one more owner.
+ * - A view is an open scope: its pointer may be used while the view exists. A view can be neither
+ *   copied nor moved.
+ * - A call that fails throws ferry::error or a class derived from it. It changes nothing, unless
  *   the comment of the C function says otherwise. Destructors do not throw.
  * - A program that must not throw uses the C API.
  *
@@ -62,7 +65,7 @@
 namespace ferry
 {
 
-/** As a count: every element up to the end of the buffer or view. */
+/** A count that means every element up to the end of the buffer or view. */
 inline constexpr std::size_t rest = FERRY_REST;
 
 template <class T> class buffer;
@@ -72,7 +75,7 @@ class stream;
 
 /* -- errors ---------------------------------------------------------------------------------------- */
 
-/** A call of Ferry failed. what() is the message of ferry_last_error(). */
+/** Thrown when a call of Ferry fails. what() returns the message of ferry_last_error(). */
 class FERRYI_CPP_VISIBLE error : public std::runtime_error
 {
   public:
@@ -87,7 +90,10 @@ class FERRYI_CPP_VISIBLE error : public std::runtime_error
         return status_;
     }
 
-    /** Returns ferry_error_index(): the element that FERRY_CONVERT_CHECK refused, else SIZE_MAX. */
+    /**
+     * Returns ferry_error_index(): the index of the element that FERRY_CONVERT_CHECK rejected, else
+     * SIZE_MAX.
+     */
     std::size_t
     index() const noexcept
     {
@@ -99,7 +105,7 @@ class FERRYI_CPP_VISIBLE error : public std::runtime_error
     std::size_t index_;
 };
 
-/** The class of one status, for handlers. */
+/** The exception of one status, so that a handler can catch only that status. */
 template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public error
 {
   public:
@@ -125,7 +131,7 @@ using compile_error = status_error<FERRY_ERROR_COMPILE>;
 using io_error = status_error<FERRY_ERROR_IO>;
 using cancelled = status_error<FERRY_ERROR_CANCELLED>;
 
-/** Throws the exception of a failing status, with this thread's last message. */
+/** Throws the exception for `status`, with the message of this thread's last failing call. */
 [[noreturn]] FERRYI_CPP_COLD inline void
 throw_error(ferry_status status)
 {
@@ -171,7 +177,7 @@ throw_error(ferry_status status)
     throw error(status, message, index);
 }
 
-/** Throws unless the status is FERRY_OK: for calls of the C API. */
+/** Throws an exception if `status`, which a function of the C API returned, is not FERRY_OK. */
 inline void
 check(ferry_status status)
 {
@@ -187,7 +193,7 @@ namespace detail
 template <class T, class = void> inline constexpr bool has_element = false;
 template <class T> inline constexpr bool has_element<T, std::void_t<decltype(sizeof(element_of<T>))>> = true;
 
-/** Ends an object of the C API. */
+/** Owns an object of the C API, and destroys it in its destructor. */
 template <class Raw, void (*Destroy)(Raw **)> class owner
 {
   public:
@@ -214,14 +220,17 @@ template <class Raw, void (*Destroy)(Raw **)> class owner
             Destroy(&raw_);
     }
 
-    /** Returns the C handle, which stays this object's; NULL when empty. */
+    /** Returns the C handle, which this object still owns; NULL when the object is empty. */
     Raw *
     raw() const noexcept
     {
         return raw_;
     }
 
-    /** Gives the C handle up: the caller owns it, and this object is empty. */
+    /**
+     * Returns the C handle and gives up its ownership: the caller owns it, and this object is
+     * empty.
+     */
     Raw *
     detach() noexcept
     {
@@ -250,8 +259,9 @@ element() noexcept
 }
 
 /**
- * A pointer and a number of elements. A class of Ferry, so that it is the same type in every
- * standard. std::span of C++20 converts to it, and from a variable of it.
+ * A pointer and a number of elements, as std::span of C++20. Ferry has its own class, so that the
+ * type is the same in C++17. A std::span converts to it, and a variable of it converts to
+ * std::span.
  */
 template <class T> class span
 {
@@ -267,7 +277,10 @@ template <class T> class span
     template <std::size_t Size> constexpr span(T (&array)[Size]) noexcept : data_(array), size_(Size)
     {
     }
-    /** From whatever has data() and size(): std::vector, std::array, std::span, views on the host. */
+    /**
+     * Makes a span of any object with data() and size(): std::vector, std::array, std::span,
+     * host_view.
+     */
     template <class Container, class Element = std::remove_pointer_t<decltype(std::declval<Container &>().data())>,
               class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]>>,
               class = decltype(static_cast<std::size_t>(std::declval<Container &>().size()))>
@@ -300,13 +313,13 @@ template <class T> class span
     {
         return data_ + size_;
     }
-    /** Not checked. */
+    /** Returns one element. Does not check the index. */
     constexpr T &
     operator[](std::size_t index) const noexcept
     {
         return data_[index];
     }
-    /** `count` elements from `offset`. Not checked. */
+    /** Returns the span of `count` elements from `offset`. Does not check the range. */
     constexpr span
     subspan(std::size_t offset, std::size_t count = rest) const noexcept
     {
@@ -329,20 +342,26 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
     };
 
     event() noexcept = default;
-    /** Takes ownership. */
+    /** Returns an object that owns the C handle. */
     static event
     adopt(ferry_event *raw) noexcept
     {
         return event(raw);
     }
 
-    /** Blocks until the event has completed. Throws the failure of its asynchronous call. */
+    /**
+     * Blocks until the event has completed. If its asynchronous call failed, throws the exception
+     * of that failure.
+     */
     void
     synchronize() const
     {
         check(ferry_event_synchronize(raw_));
     }
-    /** Returns whether the event has completed. Throws the failure of its asynchronous call. */
+    /**
+     * Returns whether the event has completed. If its asynchronous call failed, throws the
+     * exception of that failure.
+     */
     bool
     is_done() const
     {
@@ -375,7 +394,10 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
     using owner::owner;
 };
 
-/** A borrowed stream. Parameters have this type; empty means the default of the C function. */
+/**
+ * A stream that this object does not own. Functions that take a stream have a parameter of this
+ * type; an empty one means the default that the C function has for NULL.
+ */
 class stream_ref
 {
   public:
@@ -403,7 +425,10 @@ class stream_ref
     {
         return ferry_stream_place(raw_);
     }
-    /** Blocks until all work of the stream has completed. Throws the failure of that work once. */
+    /**
+     * Blocks until all work of the stream has completed. If that work failed, throws the failure
+     * once.
+     */
     void
     synchronize() const
     {
@@ -414,13 +439,16 @@ class stream_ref
     {
         check(ferry_stream_flush(raw_));
     }
-    /** Makes all later work of the stream wait for the event. Does not block. */
+    /** Makes all later work of the stream wait for the event, see ferry_stream_wait_event(). */
     void
     wait(const event &point) const
     {
         check(ferry_stream_wait_event(raw_, point.raw()));
     }
-    /** Records an event after all work that is queued now. `flags` is 0 or FERRY_EVENT_TIMED. */
+    /**
+     * Records an event after all work that is queued on the stream now. `flags` is 0 or
+     * FERRY_EVENT_TIMED.
+     */
     event
     record(std::uint32_t flags = 0) const
     {
@@ -435,11 +463,17 @@ class stream_ref
 
 /* -- contexts -------------------------------------------------------------------------------------- */
 
-/** An owner of a context. Copies are further owners, and the last one ends the context. */
+/**
+ * An owner of a context. Each copy of the object is one more owner. The last owner destroys the
+ * context.
+ */
 class context : public detail::owner<ferry_context, ferry_context_destroy>
 {
   public:
-    /** Opens the devices of the list, such as "emulated:2"; NULL: FERRY_DEVICE, else the best one. */
+    /**
+     * Opens the devices that `devices` lists, such as "emulated:2". NULL means FERRY_DEVICE, else
+     * the best device.
+     */
     explicit context(const char *devices = nullptr)
     {
         ferry_context_options options = {};
@@ -450,7 +484,10 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     {
         check(ferry_context_create(&options, &raw_));
     }
-    /** Returns the context that the process shares. */
+    /**
+     * Returns the context that the whole process shares, as one more owner; see
+     * ferry_context_shared().
+     */
     static context
     shared()
     {
@@ -458,7 +495,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_shared(&raw));
         return adopt(raw);
     }
-    /** Takes ownership. */
+    /** Returns an object that owns the C handle. */
     static context
     adopt(ferry_context *raw) noexcept
     {
@@ -476,7 +513,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     }
     ~context() = default;
 
-    /** Returns the number of devices, whose places are 1..count. */
+    /** Returns the number of devices. Their places are 1 to that number. */
     int
     place_count() const noexcept
     {
@@ -539,7 +576,7 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
     {
         check(ferry_stream_create(devices.raw(), place, &raw_));
     }
-    /** Wraps a native stream, which must outlive the result. */
+    /** Makes a stream of a native stream, which must exist as long as the result. */
     static stream
     wrap(const context &devices, int place, void *native)
     {
@@ -547,7 +584,7 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
         check(ferry_stream_wrap(devices.raw(), place, native, &wrapped.raw_));
         return wrapped;
     }
-    /** Takes ownership. */
+    /** Returns an object that owns the C handle. */
     static stream
     adopt(ferry_stream *raw) noexcept
     {
@@ -600,7 +637,7 @@ inline stream_ref::stream_ref(const stream &owning) noexcept : raw_(owning.raw()
 namespace detail
 {
 
-/** What a view of the host and one of a device share. */
+/** Base class of host_view and device_view. */
 template <class T> class view
 {
   public:
@@ -610,7 +647,10 @@ template <class T> class view
     view(const view &) = delete;
     view &operator=(const view &) = delete;
 
-    /** Returns the number of elements; 0 after the end. The first call may ask the library. */
+    /**
+     * Returns the number of elements; 0 after the view was closed. The first call may be slower: it
+     * may ask the library.
+     */
     std::size_t
     size() const noexcept
     {
@@ -630,14 +670,20 @@ template <class T> class view
         return size() == 0;
     }
 
-    /** Ends the view and publishes what was written. Does nothing after the end. */
+    /**
+     * Closes the scope: what was written becomes the newest value. Does nothing when it was closed
+     * before.
+     */
     void
     close()
     {
         if (std::exchange(data_, nullptr) != nullptr)
             check(ferry_scope_close(&scope_));
     }
-    /** Ends the view without publishing what was written, see ferry_scope_abandon(). */
+    /**
+     * Closes the scope and gives up what was written, see ferry_scope_abandon(). Does nothing when
+     * it was closed before.
+     */
     void
     abandon()
     {
@@ -646,7 +692,7 @@ template <class T> class view
         check(ferry_scope_abandon(&scope_));
         data_ = nullptr;
     }
-    /** Returns the C scope, which stays this object's. */
+    /** Returns the C scope, which this object still owns. */
     ferry_scope *
     raw() noexcept
     {
@@ -654,14 +700,20 @@ template <class T> class view
     }
 
   protected:
-    /* What opens the scope sets the scope and the address, or throws. */
+    /*
+     * The constructors of the derived classes open the scope, which sets scope_ and data_, or
+     * throw.
+     */
     /* cppcheck-suppress uninitMemberVar */
     view(ferry_buffer *buffer, std::size_t offset, std::size_t count) noexcept : buffer_(buffer), offset_(offset), count_(count)
     {
         if constexpr (is_write)
             exceptions_.count = std::uncaught_exceptions();
     }
-    /* A view that an exception ends holds half a result. */
+    /*
+     * When an exception destroys a write view, its data may be incomplete, so the write is
+     * abandoned.
+     */
     ~view()
     {
         if (data_ == nullptr)
@@ -693,21 +745,23 @@ template <class T> class view
 } // namespace detail
 
 /**
- * An open scope on host memory, as a range of elements: READ when T is const, else UPDATE or
- * OVERWRITE.
+ * An open scope on host memory, and a range of its elements. The access is READ when T is const,
+ * else UPDATE or OVERWRITE.
  *
- * The destructor closes the scope, which makes a write the newest value. When an exception ends the
- * block of a write view, the destructor abandons the write instead: other places keep their values.
- * A failure of either is lost; close() throws it. The buffer must outlive the view.
+ * The destructor closes the scope, and what was written becomes the newest value. If an exception
+ * destroys a write view, the destructor abandons the write instead: other places keep their values.
+ * The destructor ignores failures; close() throws them. The buffer must exist as long as the view.
  *
- * A loop that counts to size() asks for it each time: take span() before such a loop.
+ * A loop whose condition calls size() calls it each time: call span() once before such a loop.
  */
 template <class T> class host_view : public detail::view<T>
 {
   public:
     using iterator = T *;
 
-    /** NULL after the end and for no elements. */
+    /**
+     * Returns the address of the first element; NULL when the view was closed and for no elements.
+     */
     T *
     data() const noexcept
     {
@@ -723,7 +777,7 @@ template <class T> class host_view : public detail::view<T>
     {
         return data() + this->size();
     }
-    /** Not checked. */
+    /** Returns one element. Does not check the index. */
     T &
     operator[](std::size_t index) const noexcept
     {
@@ -742,7 +796,10 @@ template <class T> class host_view : public detail::view<T>
     {
         check(ferry_buffer_open_host(buffer, element<std::remove_const_t<T>>(), access, offset, count, &this->scope_, &open()));
     }
-    /* The base closes what data_ names, also when this constructor throws. */
+    /*
+     * Returns data_, set to NULL, for the opening call. If that call fails, data_ stays NULL, and
+     * the destructor of the base closes nothing.
+     */
     void *&
     open() noexcept
     {
@@ -753,24 +810,33 @@ template <class T> class host_view : public detail::view<T>
 
 /**
  * An open scope on device memory, for work that the program queues on the stream of the view. The
- * destructor ends it as that of host_view does; the work itself may still be queued then.
+ * destructor closes or abandons the scope as that of host_view does. The queued work need not be
+ * done by then.
  */
 template <class T> class device_view : public detail::view<T>
 {
   public:
-    /** Returns the device address of the first element; NULL after the end and for no elements. */
+    /**
+     * Returns the device address of the first element; NULL when the view was closed and for no
+     * elements.
+     */
     T *
     get() const noexcept
     {
         return static_cast<T *>(this->data_);
     }
-    /** Blocks until the bytes are in place: for callers without a stream, see ferry_scope_wait(). */
+    /**
+     * Blocks until the bytes are in place, for code that uses no stream, see ferry_scope_wait().
+     */
     void
     wait()
     {
         check(ferry_scope_wait(&this->scope_));
     }
-    /** Ends the view; its last use is queued on another stream of the place. */
+    /**
+     * Closes the scope; its last use is queued on another stream of the place, see
+     * ferry_scope_close_on().
+     */
     void
     close_on(stream_ref last_use)
     {
@@ -779,7 +845,7 @@ template <class T> class device_view : public detail::view<T>
         check(ferry_scope_close_on(&this->scope_, last_use.raw()));
         this->data_ = nullptr;
     }
-    /** Ends the view; its last use may be on any stream, see ferry_scope_close_unordered(). */
+    /** Closes the scope; its last use may be on any stream, see ferry_scope_close_unordered(). */
     void
     close_unordered()
     {
@@ -808,14 +874,17 @@ template <class T> class device_view : public detail::view<T>
 /** Options of a lease: ferry_lease_options without the access. */
 struct lease_options {
     const char *label = nullptr;
-    std::size_t offset = 0, count = rest; /**< a count of 0 is the rest too */
-    int place = 0;     /**< the host, or the place of `stream` */
-    stream_ref stream; /**< of a device place; empty: the holder has no stream that Ferry may know */
+    std::size_t offset = 0, count = rest; /**< the range in elements; a count of 0 means the rest
+                                               too */
+    int place = 0;     /**< 0: the host, or the place of `stream` if it is set */
+    stream_ref stream; /**< for a device place: the stream of the holder's work; empty: Ferry cannot
+                            know the stream */
 };
 
 /**
- * A scope on the heap: READ when T is const, else UPDATE or OVERWRITE. Copies are further owners.
- * The last owner closes it. A lease keeps the buffer, the context and the memory's address.
+ * A scope on the heap: READ when T is const, else UPDATE or OVERWRITE. Each copy is one more owner,
+ * and the last owner closes the lease. A lease keeps the buffer and the context alive, and the
+ * memory at its address.
  */
 template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_destroy>
 {
@@ -834,7 +903,10 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     }
     ~lease() = default;
 
-    /** Returns the address at the lease's place; NULL for no elements. It stays after close(). */
+    /**
+     * Returns the address of the first element at the lease's place; NULL for no elements. close()
+     * does not change it.
+     */
     T *
     get() const noexcept
     {
@@ -845,7 +917,10 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     {
         return size_;
     }
-    /** Returns the elements of a lease on host memory. Throws invalid_state for a device's. */
+    /**
+     * Returns the elements of a lease on host memory. Throws invalid_state for a lease on device
+     * memory.
+     */
     ferry::span<T>
     span() const
     {
@@ -858,7 +933,10 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     {
         return ferry_lease_is_open(raw_);
     }
-    /** Ends the use for all owners; the memory stays until the last one is gone. */
+    /**
+     * Closes the lease for all owners. The memory stays allocated until the last owner is
+     * destroyed.
+     */
     void
     close() const
     {
@@ -898,7 +976,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
 namespace detail
 {
 
-/** An asynchronous call: the options with an event, which is returned. */
+/** Makes an asynchronous call: adds an event to the options, and returns the event. */
 template <class Call>
 inline event
 start(const ferry_copy_options *options, const Call &call)
@@ -914,7 +992,10 @@ start(const ferry_copy_options *options, const Call &call)
 
 } // namespace detail
 
-/** A range of a buffer, borrowed, as an argument of a kernel. A const T is only read. */
+/**
+ * A range of a buffer, as an argument of a kernel. It does not own the buffer. A kernel only reads
+ * a range of const T.
+ */
 template <class T> class buffer_range
 {
   public:
@@ -957,12 +1038,12 @@ template <class T> class buffer_range
 };
 
 /**
- * A buffer of elements T. An object owns one handle; share() returns another owner of the same
- * buffer. Functions are those of <ferry/buffer.h> and <ferry/copy.h> with the same names, which
- * say what they do. Offsets and counts are in elements.
+ * A buffer of elements T. The object is one owner of the buffer; share() returns another. Each
+ * function calls the C function of <ferry/buffer.h> or <ferry/copy.h> with the same name, whose
+ * comment explains it. Offsets and counts are in elements.
  *
- * A const buffer is only read. A default-constructed or moved-from one is empty: its functions throw
- * invalid_argument.
+ * A const buffer can only be read. A buffer that is default-constructed or moved from is empty: its
+ * functions throw invalid_argument.
  */
 template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffer_destroy>
 {
@@ -974,17 +1055,20 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     /* creation and lifetime */
 
     buffer() noexcept = default;
-    /** `count` elements that read as zero. */
+    /** Creates a buffer of `count` elements that read as zero. */
     explicit buffer(const context &devices, std::size_t count, const ferry_buffer_options *options = nullptr)
     {
         check(ferry_buffer_create(devices.raw(), element<T>(), count, options, &raw_));
     }
-    /** A copy of the elements of host memory. */
+    /** Creates a buffer with a copy of the elements of `source`. */
     explicit buffer(const context &devices, ferry::span<const T> source, const ferry_buffer_options *options = nullptr)
     {
         check(ferry_buffer_create_from(devices.raw(), element<T>(), source.data(), source.size(), options, &raw_));
     }
-    /** Memory of the caller, which must outlive the buffer, is the host replica. */
+    /**
+     * Creates a buffer over memory of the caller, which is its host replica. The memory must
+     * outlive the buffer.
+     */
     static buffer
     wrap_host(const context &devices, ferry::span<T> memory, const ferry_wrap_options *options = nullptr)
     {
@@ -1000,7 +1084,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_wrap_device(devices.raw(), element<T>(), memory, count, ready_on.raw(), options, &made.raw_));
         return made;
     }
-    /** Takes ownership of a C handle of this element. Throws wrong_type, and then takes nothing. */
+    /**
+     * Takes ownership of a C handle of this element. If the element differs, throws wrong_type and
+     * takes no ownership.
+     */
     static buffer
     adopt(ferry_buffer *raw)
     {
@@ -1008,7 +1095,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_from_raw(raw, element<T>(), &made.raw_));
         return made;
     }
-    /** Another owner of the buffer behind a C handle of this element. */
+    /**
+     * Returns one more owner of the buffer of a C handle. Throws wrong_type if its element is not
+     * T.
+     */
     static buffer
     retain(ferry_buffer *raw)
     {
@@ -1017,7 +1107,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         made.raw_ = ferry_buffer_retain(raw);
         return made;
     }
-    /** The live buffer that was created with this name, as another owner. */
+    /**
+     * Returns one more owner of the live buffer that was created with this name, see
+     * ferry_context_find().
+     */
     static buffer
     find(const context &devices, const char *name)
     {
@@ -1028,7 +1121,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_from_raw(raw, element<T>(), &raw));
         return found;
     }
-    /** Another owner of the same buffer. */
+    /** Returns one more owner of the same buffer. */
     buffer
     share()
     {
@@ -1036,7 +1129,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         other.raw_ = ferry_buffer_retain(raw_);
         return other;
     }
-    /** A buffer on a part of this one; both see each other's writes. It keeps the memory alive. */
+    /**
+     * Returns a view of a part of this buffer. Both show the same bytes, and the view keeps them
+     * alive.
+     */
     buffer
     view(std::size_t offset, std::size_t count = rest)
     {
@@ -1044,7 +1140,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_view(raw_, element<T>(), offset, count, &part.raw_));
         return part;
     }
-    /** A buffer that reads the bytes as elements U. */
+    /** Returns a view that reads the bytes as elements U. */
     template <class U>
     buffer<U>
     reinterpret(std::size_t offset_bytes = 0, std::size_t count = rest)
@@ -1053,13 +1149,13 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_reinterpret(raw_, element<U>(), offset_bytes, count, &raw));
         return buffer<U>::adopt(raw);
     }
-    /** Ends a wrap and copies newer bytes back into its memory. This object is empty then. */
+    /** Ends a wrap, copies newer bytes back into its memory, and leaves this object empty. */
     void
     unwrap(stream_ref stream = {})
     {
         check(ferry_buffer_unwrap(&raw_, stream.raw()));
     }
-    /** Ends a wrap whose memory may be gone. This object is empty then. */
+    /** Ends a wrap whose memory may already be freed, and leaves this object empty. */
     void
     abandon()
     {
@@ -1151,7 +1247,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         return device_view<T>(raw_, FERRY_OVERWRITE, stream, offset, count);
     }
-    /* A view does not keep its buffer alive. */
+    /*
+     * A host_view or device_view does not keep its buffer alive, so a temporary buffer cannot be
+     * read.
+     */
     host_view<const T> read_host(std::size_t = 0, std::size_t = rest) const && = delete;
     device_view<const T> read_device(stream_ref = {}, std::size_t = 0, std::size_t = rest) const && = delete;
 
@@ -1171,7 +1270,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return lease<T>(raw_, FERRY_OVERWRITE, options);
     }
 
-    /** Blocks until no open scope prevents `access`. Throws busy when the time has passed. */
+    /**
+     * Blocks until no open scope conflicts with `access`. Throws busy if one still does after
+     * `timeout_ns`.
+     */
     void
     wait_available(ferry_access access, std::uint64_t timeout_ns) const
     {
@@ -1190,7 +1292,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         check(ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), options));
     }
-    /** Copies `count` elements of another buffer, or of this one, to `offset`. */
+    /**
+     * Copies `count` elements of `source`, which may be this buffer, to element `offset` of this
+     * one.
+     */
     void
     copy(std::size_t offset, const buffer &source, std::size_t source_offset = 0, std::size_t count = rest,
          const ferry_copy_options *options = nullptr)
@@ -1215,7 +1320,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_store(raw_, element<T>(), offset, count, path, file_offset, options));
     }
 
-    /* Asynchronous: what the C functions say about sources and targets until the event is done. */
+    /*
+     * Asynchronous copies. The comments of ferry_copy() say how memory may be used until the event
+     * is done.
+     */
 
     [[nodiscard]] event
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
@@ -1248,7 +1356,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         });
     }
 
-    /* Converting: the elements differ, and the policy says how. */
+    /* Copies that convert between T and another element U, as `policy` says. */
 
     template <class U>
     void
@@ -1278,7 +1386,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_copy_converting(&region, policy, options));
     }
 
-    /* Regions for ferry::copy(): the caller may set rows, planes and pitches of the result. */
+    /*
+     * Descriptions of copies for ferry::copy(). The caller may set rows, planes and pitches in
+     * them.
+     */
 
     [[nodiscard]] ferry_copy_region
     region_from(std::size_t offset, ferry::span<const T> source) noexcept
@@ -1290,7 +1401,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         return ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
     }
-    /** `count` elements of `source` from `source_offset`, to `offset` of this buffer. */
+    /**
+     * Describes a copy of `count` elements of `source` from `source_offset` to `offset` of this
+     * buffer.
+     */
     [[nodiscard]] ferry_copy_region
     region(std::size_t offset, const buffer &source, std::size_t source_offset, std::size_t count) noexcept
     {
@@ -1339,7 +1453,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         check(ferry_buffer_wait_idle(raw_, place));
     }
-    /** Keeps the replica at its address, which is returned, until release(). */
+    /** Returns the address of the replica, and keeps the replica there until release(). */
     T *
     hold(int place)
     {
@@ -1372,7 +1486,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
 };
 
-/** Copies regions in one call, see ferry_copy(). */
+/** Copies a list of regions, see ferry_copy(). */
 inline void
 copy(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
 {
@@ -1383,7 +1497,9 @@ copy(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options 
 {
     check(ferry_copy(regions.begin(), regions.size(), options));
 }
-/** As copy(), but returns when the place of the call in the order of calls is fixed. */
+/**
+ * Copies a list of regions asynchronously: returns before the bytes have moved, see ferry_copy().
+ */
 [[nodiscard]] inline event
 copy_async(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
 {
@@ -1397,7 +1513,10 @@ copy_async(std::initializer_list<ferry_copy_region> regions, const ferry_copy_op
 
 /* -- kernels --------------------------------------------------------------------------------------- */
 
-/** Parameters of a kernel that are buffers: read, read and written, written in every element. */
+/**
+ * Mark the buffers in the signature of a kernel: in<T> is read, inout<T> is read and written, and
+ * of out<T> every element is written.
+ */
 template <class T> struct in {
 };
 template <class T> struct inout {
@@ -1405,7 +1524,7 @@ template <class T> struct inout {
 template <class T> struct out {
 };
 
-/** A one-dimensional grid for `items` items, see ferry_grid_for(). */
+/** Returns a one-dimensional grid for `items` items, see ferry_grid_for(). */
 inline ferry_grid
 grid(std::size_t items, std::uint32_t threads = 0) noexcept
 {
@@ -1415,7 +1534,10 @@ grid(std::size_t items, std::uint32_t threads = 0) noexcept
 namespace detail
 {
 
-/* What a parameter is for the caller (`given`) and for the host function (`taken`). A value. */
+/*
+ * The types of one parameter: `given` is what the caller passes, `taken` what the host function
+ * takes. This one is for values.
+ */
 template <class P> struct parameter {
     using given = const P &;
     using taken = P;
@@ -1466,7 +1588,7 @@ template <> struct parameter<std::size_t> {
     }
 };
 
-/* A buffer, whose elements are const when it is only read. */
+/* For buffers; elements that are only read are const. */
 template <class T, ferry_access Access> struct array_parameter {
     using given = const buffer_range<T> &;
     using taken = ferry::span<T>;
@@ -1499,7 +1621,10 @@ template <class T> struct parameter<inout<T>> : array_parameter<T, FERRY_UPDATE>
 template <class T> struct parameter<out<T>> : array_parameter<T, FERRY_OVERWRITE> {
 };
 
-/* Calls a program's function for a launch, with the call first where it takes one. */
+/*
+ * Calls the program's host function for a launch. If the function takes the ferry_call, that is its
+ * first argument.
+ */
 template <class Function, class... P> struct host_function {
     static ferry_status
     run(const ferry_call *call, void *user) noexcept
@@ -1542,13 +1667,13 @@ template <class Function, class... P> struct host_function {
     }
 };
 
-/* std::reference_wrapper, without <functional>, which takes long to compile. */
+/* Recognizes std::reference_wrapper without including <functional>, which takes long to compile. */
 template <class Function, class = void> inline constexpr bool is_reference = false;
 template <class Function>
 inline constexpr bool is_reference<
     Function, std::enable_if_t<std::is_same_v<decltype(std::declval<const Function &>().get()), typename Function::type &>>> = true;
 
-/* A function without captures: one object serves all kernels. */
+/* A function object without captures: all kernels share one. */
 template <class Function>
 inline void *
 shared_function(const Function &function)
@@ -1560,23 +1685,24 @@ shared_function(const Function &function)
 } // namespace detail
 
 /**
- * A kernel whose signature is P: in<T>, inout<T> and out<T> for buffers, an element type or
- * std::size_t for values.
+ * A kernel. Its signature is the list P: in<T>, inout<T> or out<T> for each buffer, and an element
+ * type or std::size_t for each value.
  *
- * The host function takes a span of const elements for each in<T>, a span for each inout<T> and
- * out<T>, and each value. It may take the `const ferry_call *` before them. What it throws becomes
- * the failure of the launch, which a later call returns: the status of a ferry::error, and
- * FERRY_ERROR_DEVICE for other exceptions. Its result is ignored.
+ * The host function takes a span of const elements for each in<T>, a span of elements for each
+ * inout<T> and out<T>, and each value itself. It may take a `const ferry_call *` before them. An
+ * exception that it throws makes the launch fail, and a later call returns that failure: the status
+ * of a ferry::error, FERRY_ERROR_OUT_OF_MEMORY for std::bad_alloc, and FERRY_ERROR_DEVICE for
+ * others. The return value of the host function is ignored.
  *
- * A host function is called after the kernel object is gone when launches are still queued. So it
- * is a function, or a lambda without captures, or std::ref() of an object that the program keeps
- * alive until the work is done.
+ * Queued launches may call the host function after the kernel object was destroyed. The host
+ * function must therefore be a function, a lambda without captures, or std::ref() of an object that
+ * the program keeps alive until the work is done.
  */
 template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_kernel_destroy>
 {
   public:
     kernel() noexcept = default;
-    /** CUDA source, and no host function. */
+    /** Creates a kernel from CUDA source, without a host function. */
     explicit kernel(const context &devices, const char *name, const char *cuda_source)
     {
         ferry_kernel_source source = {};
@@ -1584,7 +1710,7 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
         source.cuda_source = cuda_source;
         create(devices, source);
     }
-    /** CUDA source, or NULL, and a host function. */
+    /** Creates a kernel from a host function, and from CUDA source unless that is NULL. */
     template <class Function>
     explicit kernel(const context &devices, const char *name, const char *cuda_source, const Function &host_function)
     {
@@ -1594,7 +1720,7 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
         set_function(source, host_function);
         create(devices, source);
     }
-    /** Everything that ferry_kernel_source has; its parameters are set here. */
+    /** Creates a kernel from a ferry_kernel_source, whose parameters this constructor sets. */
     explicit kernel(const context &devices, ferry_kernel_source source)
     {
         create(devices, source);
@@ -1610,7 +1736,7 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
     void
     operator()(stream_ref stream, const ferry_grid &dimensions, typename detail::parameter<P>::given... arguments) const
     {
-        /* One more, because an array has at least one element. */
+        /* The list has one entry more than needed, because an array cannot be empty. */
         const ferry_argument list[sizeof...(P) + 1] = {detail::parameter<P>::argument(arguments)..., ferry_argument()};
         check(ferry_kernel_launch(raw_, stream.raw(), dimensions, list, sizeof...(P)));
     }

@@ -25,7 +25,9 @@
 #include <ferry/element.h>
 
 /**
- * Sets of kinds. Sizes are checked elsewhere: an unsigned short can hold only a float of 16 bits.
+ * Sets of kinds that a C type can hold. Only kinds are checked here, because generated headers
+ * check sizes separately: FERRYI_HOLDS_SHORT says FLOAT for an unsigned short, which can hold the
+ * bits of a half.
  */
 #define FERRYI_HOLDS_FLOAT (1u << FERRY_KIND_FLOAT)
 #define FERRYI_HOLDS_INT (1u << FERRY_KIND_INT)
@@ -64,7 +66,9 @@ template <typename type> struct ferryi_kinds_of {
 #define FERRYI_GENERIC _Generic
 #endif
 
-/* A pointer to an array of any length is compatible with one to an array of unknown length. */
+/*
+ * A pointer to an array of known length is compatible with a pointer to an array of unknown length.
+ */
 #define FERRYI_ONE(type, kinds) type *: kinds, type (*)[]: kinds
 #define FERRYI_ROWS(type, kinds) type (*)[]: kinds
 #define FERRYI_KINDS_BY(entry, pointer)                                                                               \

@@ -13,32 +13,33 @@
 FERRY_BEGIN_DECLS
 
 /**
- * A scope on the heap, with owners that are counted: what language bindings and exports hold.
+ * A scope on the heap, with counted owners. Language bindings and exports hold leases.
  *
  * A lease keeps the buffer and the context alive, also after their owners destroyed them. While it
- * is open it has the rights and the conflicts of a scope. After the close its memory stays
- * allocated at its address until the last owner destroys the lease: reading and writing it stays
- * safe, but its content is unspecified. Until then the replica is not evicted, freed or moved, and
- * resizing the buffer or unwrapping it fails with FERRY_ERROR_BUSY. In checked runs
- * (docs/debugging.md) a use of the host address after the close stops the program with a message
- * that has the label.
+ * is open, it conflicts with other accesses as a scope does. After it is closed, the memory stays
+ * allocated at the same address until the last owner destroys the lease. Reading and writing that
+ * memory then stays safe, but its content is unspecified. As long as the lease exists, the replica
+ * is not evicted, freed or moved, and resizing or unwrapping the buffer fails with
+ * FERRY_ERROR_BUSY. In checked runs (docs/debugging.md) the program stops when it uses the host
+ * address after the close, and the message contains the label.
  *
  * Any thread may call any function on a lease; no function needs the thread that opened it.
  */
 typedef struct ferry_lease ferry_lease;
 
-/** Options of a lease. Zero in a field means the default; only the access has none. */
+/** Options of a lease. Zero in a field means the default. Only `access` has no default. */
 typedef struct ferry_lease_options {
-    ferry_stream *stream; /**< of a device place: the stream on which the holder queues its work.
-                               NULL at a device place: the holder has no stream that Ferry may
-                               know. Then the bytes are in place when the call returns, and the end
-                               is that of ferry_scope_close_unordered(). NULL at the host */
-    const char *label;    /**< who holds the lease, such as "numpy, step.py:12"; copied. Named by
-                               FERRY_ERROR_BUSY, ferry_context_describe(),
-                               ferry_context_for_each_buffer() and checked runs */
+    ferry_stream *stream; /**< for a device place: the stream on which the holder of the lease
+                               queues its work, or NULL when Ferry cannot know the stream. With NULL
+                               the bytes are in place when the call returns, and the lease ends as
+                               with ferry_scope_close_unordered(). For the host: NULL */
+    const char *label;    /**< who holds the lease, such as "numpy, step.py:12"; copied. It appears
+                               in the messages of FERRY_ERROR_BUSY and of checked runs, and in
+                               ferry_context_describe() and ferry_context_for_each_buffer() */
     size_t offset;        /**< first element of the range */
-    size_t count;         /**< elements of the range; 0 and FERRY_REST mean up to the end */
-    ferry_access access;  /**< needed: 0 is FERRY_ERROR_INVALID_ARGUMENT */
+    size_t count;         /**< elements of the range; 0 and FERRY_REST mean every element up to the
+                               end */
+    ferry_access access;  /**< required: 0 fails with FERRY_ERROR_INVALID_ARGUMENT */
     int place;            /**< default: the host, or the place of `stream` */
     uint64_t reserved[4];
 } ferry_lease_options;
@@ -46,10 +47,10 @@ typedef struct ferry_lease_options {
 /**
  * Opens a lease on a range of a buffer and sets `*out_pointer` to the address of its first element.
  *
- * The call copies what the place lacks, and blocks, as ferry_buffer_open_host() and
- * ferry_buffer_open_device() do. If the place is a device and the options name no stream, the call
- * also waits for all queued work whose use of the bytes conflicts. The caller owns `*out` and gives
- * it back with ferry_lease_destroy(). For zero elements `*out_pointer` is NULL.
+ * The call copies the bytes that the place lacks. It blocks as ferry_buffer_open_host() or
+ * ferry_buffer_open_device() does. If the place is a device and the options name no stream, the
+ * call also blocks until no queued work conflicts with the access. The caller owns `*out` and
+ * destroys it with ferry_lease_destroy(). For zero elements `*out_pointer` is NULL.
  *
  * @param options not NULL, because the access has no default
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no access, an unknown place, a stream of
@@ -67,43 +68,44 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer, co
 FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
 
 /**
- * Ends the use for all owners: a write becomes the newest value of its range. The memory stays
- * allocated at its address until the last owner destroys the lease.
+ * Closes the access for all owners. If the lease may write, its place then holds the newest bytes
+ * of the range. The memory stays allocated at its address until the last owner destroys the lease.
  *
- * Does not block, as ferry_scope_close(). Closing a closed lease returns FERRY_OK.
- * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a watching callback that cannot close
- *         it, and then the lease stays open.
+ * Does not block, like ferry_scope_close(). Closing a closed lease returns FERRY_OK.
+ * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a watching callback, when the close
+ *         is not allowed there; the lease then stays open.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_lease_close(ferry_lease *lease);
 
 /**
- * Closes the access for all owners, and gives up what was written through it: other places keep the
- * values that they had. ferry_scope_abandon() does the same for a scope and states when a write
- * cannot be abandoned.
+ * Closes the access for all owners, and gives up what was written through the lease: other places
+ * keep the values that they had. ferry_scope_abandon() does the same for a scope; its comment says
+ * when a write can no longer be abandoned.
  *
- * The call removes no owner. As after ferry_lease_close(), the memory may not be accessed any more,
- * and stays allocated until the last owner calls ferry_lease_destroy().
+ * The call removes no owner. As after ferry_lease_close(), the memory stays allocated until the
+ * last owner calls ferry_lease_destroy().
  * @return as ferry_scope_abandon(); FERRY_OK for a closed lease.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_lease_abandon(ferry_lease *lease);
 
 /**
- * Removes an owner and sets `*lease` to NULL. The last owner closes a lease that is open, and gives
- * back what it keeps: the buffer, the context and the memory.
+ * Removes an owner and sets `*lease` to NULL. The last owner closes the lease if it is still open,
+ * and frees it. The lease then no longer keeps the buffer, the context and the memory.
  *
- * A failing close is logged as an error. The call does not block, unless it is the last owner of a
- * wrapped buffer: then it ends the wrap, as ferry_buffer_destroy() does. In a callback that must
- * not do this the call logs an error and leaves `*lease` unchanged.
+ * If the close fails, the failure is logged as an error. The call does not block, with one
+ * exception: when the lease was the last owner of a wrapped buffer, the call ends the wrap as
+ * ferry_buffer_destroy() does. Inside a callback in which that is not allowed, the call logs an
+ * error and leaves `*lease` unchanged.
  * @param lease NULL and a pointer to NULL have no effect
- * Threads: any, also those on which on_release of ferry_wrap_options runs.
+ * Threads: any, also a thread that is inside on_release of ferry_wrap_options.
  */
 FERRY_API void ferry_lease_destroy(ferry_lease **lease);
 
 /**
- * Returns true until the lease is closed or abandoned. A snapshot; false for NULL and in a forked
- * child. Threads: any.
+ * Returns true until the lease is closed or abandoned, and false for NULL and in a forked child.
+ * Another thread may close the lease at any time. Threads: any.
  */
 FERRY_API bool ferry_lease_is_open(const ferry_lease *lease);
 

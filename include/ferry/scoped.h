@@ -5,8 +5,8 @@
 #include <ferry/export.h>
 
 /**
- * Declares a variable whose block ends with `function(&variable)`, on every way out of the block.
- * For gcc and clang.
+ * Declares a variable that is cleaned up by itself: `function(&variable)` is called when the block
+ * of the variable ends, also by return, break or goto. Only gcc and clang have this macro.
  *
  * @code
  * FERRY_SCOPED(ferry_context_destroy) ferry_context *context = NULL;
@@ -18,11 +18,11 @@
  * The variable must be initialized where it is declared. Variables end in the reverse order of
  * their declarations, so declare a context before its buffers, and a buffer before its scopes.
  *
- * `function` is any function that takes the address of such a variable: the functions of Ferry
- * whose names end in `_destroy`, ferry_scope_close() and ferry_scope_abandon(). All of them have no
- * effect on a variable that is empty or was closed before. ferry_scope_abandon() suits a write
- * scope: a block that ends early publishes nothing, and one that ends well calls
- * ferry_scope_close() before it returns. The status of the function is lost.
+ * `function` is any function that takes the address of such a variable. In Ferry these are
+ * ferry_scope_close(), ferry_scope_abandon() and the functions whose names end in `_destroy`. They
+ * have no effect on a variable that is empty or was closed before. Use ferry_scope_abandon() for a
+ * write scope, and call ferry_scope_close() where the block succeeds: a block that ends early
+ * because of an error then gives up what it wrote. The status that `function` returns is ignored.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_SCOPED(function) __attribute__((cleanup(function)))

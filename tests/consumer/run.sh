@@ -44,7 +44,7 @@ as_subproject() {
     ferry=$project/subprojects/ferry
     copy_consumer "$project"
     copy_ferry "$ferry"
-    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled $quick \
+    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled -Dferry:toolkit_root=/nowhere $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
     run meson test -C "$build" --no-suite ferry
     contains '^Ok: *3' "$temporary/log"
@@ -72,7 +72,7 @@ as_installed() {
     project=$temporary/installed
     copy_consumer "$project"
     run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
-        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dpython=disabled $quick \
+        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dpython=disabled -Dtoolkit_root=/nowhere $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
     run meson install -C "$temporary/ferry"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback

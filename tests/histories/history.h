@@ -26,6 +26,19 @@
 #include <ferry/file.h>
 
 #include "tests/buffer/work.h"
+#include "tests/histories/loan.h"
+
+/* Raw accesses beside calls of other players are races to the thread sanitizer. */
+#if defined(__SANITIZE_THREAD__)
+#define MAY_RACE false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MAY_RACE false
+#endif
+#endif
+#ifndef MAY_RACE
+#define MAY_RACE true
+#endif
 
 enum {
     STEP_BYTES = 8,
@@ -37,7 +50,8 @@ enum {
     VIEWS = 3,
     STREAMS_MAX = 90,
     STALE = 4,
-    PENDING = 4
+    PENDING = 4,
+    LOANS = 3
 };
 
 /* How a history is played. */
@@ -75,6 +89,8 @@ struct subject {
     unsigned pins[PLAYERS_MAX][16];
     struct race race;
     bool shared, wrapped;
+    bool imported; /* it is a wrap, made of a tensor */
+    atomic_int deleted; /* calls of the tensor's deleter */
     bool scrub; /* what an OVERWRITE leaves out reads as zero: a range is cleared before it is overwritten */
     bool doubtful[LENGTH_MAX];    /* it is as expected, or zero, because a resize may have cut it */
     bool written[LENGTH_MAX];     /* since the buffer was made or the element was added */
@@ -93,15 +109,6 @@ struct pending {
     bool doubtful[LENGTH_MAX];
 };
 
-/* A scope that was left open for reading at the host. */
-struct held {
-    ferry_scope scope;
-    struct subject *subject;
-    const int32_t *memory;
-    size_t count;
-    int32_t expected[LENGTH_MAX];
-};
-
 struct world;
 
 /* Steps played and failures injected. */
@@ -117,6 +124,18 @@ struct target {
     size_t begin;         /* in the buffer */
 };
 
+/* What somebody keeps over the next steps: a scope that reads at the host, or a lease. */
+struct held {
+    struct loan loan;
+    struct target t;    /* of the base; no subject: its buffer has no handle any more */
+    bool used, open;    /* a closed lease keeps its memory only */
+    ferry_access access;
+    int place;
+    unsigned stream;    /* of the holder's work on a device, whether Ferry knows of it or not */
+    char label[24];
+    int32_t expected[LENGTH_MAX]; /* in its memory, while it is open */
+};
+
 struct player {
     struct world *world;
     unsigned number;
@@ -124,10 +143,11 @@ struct player {
     const char *name;          /* of the step */
     const unsigned char *bytes;
     FILE *script;
-    ferry_stream *streams[STREAMS_MAX];
+    ferry_stream *streams[STREAMS_MAX + LOANS]; /* those of the steps, and one of each loan, on which no step has other work */
     struct pending pending[PENDING];
     size_t next_pending;
-    struct held held;
+    struct held held[LOANS];
+    ferry_context *owner; /* one more of the context */
     ferry_scope stale[STALE]; /* copies of scopes that were closed */
     size_t next_stale;
     struct target second;     /* the other range of this step's calls; no subject: there is none */
@@ -283,7 +303,8 @@ struct step {
 };
 
 /* Each ends with a NULL name. */
-extern const struct step use_steps[], scope_steps[], copy_steps[], place_steps[], life_steps[], kernel_steps[], scene_steps[];
+extern const struct step use_steps[], scope_steps[], lend_steps[], copy_steps[], place_steps[], life_steps[], kernel_steps[],
+    scene_steps[];
 
 extern const char *const access_names[];
 ferry_stream *stream_for(struct player *p);
@@ -297,10 +318,27 @@ void keep_stale(struct player *p, const ferry_scope *scope);
 
 /* Wait for everything asynchronous of this player, and check what it brought. */
 void drain(struct player *p);
-void release_held(struct player *p);
+
+/* Does somebody keep a scope or a lease open that meets the range? */
+bool is_lent(const struct player *p, const struct subject *subject, size_t begin, size_t count);
+/* May a call have met one, so that it is BUSY? */
+bool may_be_lent(const struct player *p, const struct target *target, unsigned how);
+/* All end that keep something of the subject; of NULL: all. */
+void release_held(struct player *p, const struct subject *subject);
+/* A buffer's last handle goes after its scopes. */
+void release_scopes(struct player *p, const struct subject *subject);
+/* Those end that meet the range; the ones that write. */
+void release_beside(struct player *p, const struct target *target);
+void release_writers(struct player *p, const struct target *target);
+/* The subject's last handle has gone: its leases stay, unless they are to see the wrapped memory. */
+void orphan_held(struct player *p, const struct subject *subject);
+/* After a write that was abandoned, and would have made `next` of the range. */
+void settle_abandoned(struct player *p, const struct target *target);
 /* Make a new buffer for the subject, which has none. */
 void make_subject(struct player *p, struct subject *subject, unsigned how);
-/* With its views; of a wrap, the memory is checked. */
-void end_subject(struct player *p, struct subject *subject, bool unwrap);
+enum subject_end { BY_DESTROY, BY_UNWRAP, BY_ABANDON };
+
+/* With its views; of a wrap, the memory is checked, unless it is abandoned. */
+void end_subject(struct player *p, struct subject *subject, enum subject_end how);
 
 #endif

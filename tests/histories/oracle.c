@@ -155,6 +155,22 @@ expect_subject(struct player *p, struct subject *subject)
     expect_range(p, &t, p->values);
 }
 
+void
+settle_abandoned(struct player *p, const struct target *t)
+{
+    struct subject *s = t->subject;
+    size_t count = read_now(p, t);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = t->begin + i;
+        if (!s->written[at] && p->values[i] != 0)
+            went_wrong(p, "abandoned, element %zu that was never written is %d", i, (int)p->values[i]);
+        if (!is_right(p, s, at, p->values[i]) && p->values[i] != s->next[at] && !(s->scrub && p->values[i] == 0))
+            went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)s->expected[at], (int)s->next[at]);
+        s->expected[at] = p->values[i];
+    }
+    say_outcome(p, t);
+}
+
 /* -- calls ----------------------------------------------------------------------------------------- */
 
 void
@@ -286,7 +302,7 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
     /* Another player's launch has failed, and its bytes are not overwritten yet. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
-    if (status == FERRY_ERROR_BUSY && (others || p->held.subject == s)) {
+    if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {
         p->counts.busy++;
         return false;
     }

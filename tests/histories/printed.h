@@ -27,7 +27,8 @@ struct run {
 static struct world printed_world;
 static pthread_barrier_t printed_start;
 static ferry_buffer *b[SUBJECTS], *v[SUBJECTS][PLAYERS_MAX * VIEWS];
-static ferry_stream *s[PLAYERS_MAX][STREAMS_MAX];
+static ferry_stream *s[PLAYERS_MAX][STREAMS_MAX + LOANS];
+static atomic_int deleted[SUBJECTS];
 static int printed_wraps[SUBJECTS][LENGTH_MAX + WRAP_SHIFTS];
 
 #define f printed_world.f
@@ -158,7 +159,7 @@ meet(void)
 #define BEGIN                                                                                                                     \
     int values[LENGTH_MAX] = {0}, later[PENDING][LENGTH_MAX] = {{0}};                                                             \
     double double_values[LENGTH_MAX] = {0};                                                                                       \
-    ferry_scope scope = {0}, other_scope = {0}, outer = {0}, held = {0}, scopes[2] = {{0}};                                       \
+    ferry_scope scope = {0}, other_scope = {0}, outer = {0}, scopes[2] = {{0}};                                       \
     ferry_scope stale[STALE] = {{0}}, many[3] = {{0}};                                                                            \
     ferry_argument arguments[2], argument, three[3];                                                                                        \
     ferry_event *pending[PENDING] = {NULL}, *event = NULL;                                                                        \
@@ -168,12 +169,14 @@ meet(void)
     copy_list *batch = NULL; \
     ferry_copy_region region; \
     ferry_pool *pool = NULL;                                                                                                      \
-    void *memory = NULL, *outer_memory = NULL, *held_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
+    struct loan loans[LOANS] = {{.order = 0}};                                                                                    \
+    ferry_context *owner = NULL;                                                                                                  \
+    void *memory = NULL, *outer_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
     void *opened[3] = {NULL};                                                                                                     \
     (void)stale, (void)many, (void)three, (void)opened;                                                                           \
-    (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)held;  \
+    (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)loans, (void)owner;  \
     (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)region, (void)memory;    \
-    (void)outer_memory, (void)held_memory, (void)out, (void)pointer, (void)pointers;
+    (void)outer_memory, (void)out, (void)pointer, (void)pointers;
 
 #define END                   \
     (void)argument_of_thread; \

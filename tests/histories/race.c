@@ -155,6 +155,7 @@ read_now(struct player *p, const struct target *target)
 {
     size_t count = target->count;
     ferry_status status = FERRY_ERROR_OUT_OF_RANGE;
+    release_writers(p, target);
     race_open_windows(p);
     while (status != FERRY_OK) {
         say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", target->name, target->offset, count);

@@ -114,6 +114,19 @@ ask_place(const struct scene *s, int place)
     (void)ferry_context_stream(s->world->f.context, place);
 }
 
+static void
+ask_element(const struct scene *s)
+{
+    const ferry_element *interned = NULL, *parsed = NULL;
+    char text[16];
+    if (!ferry_element_equal(ferry_element_scalar(FERRY_KIND_INT, 32), INT) || ferry_element_text(INT, FERRY_TEXT_BUFFER, text, sizeof(text)) == 0)
+        SCENE_WRONG("ints have no name");
+    if (!WENT(s, ferry_element_intern(INT, &interned)) || !WENT(s, ferry_element_parse(FERRY_TEXT_BUFFER, text, &parsed)))
+        return;
+    if (!ferry_element_equal(interned, INT) || !ferry_element_equal(parsed, INT))
+        SCENE_WRONG("\"%s\" names another element", text);
+}
+
 void
 scene_ask(const struct scene *s)
 {
@@ -130,6 +143,7 @@ scene_ask(const struct scene *s)
     if (strcmp(ferry_state_name(ferry_buffer_state(s->buffer)), "") == 0)
         SCENE_WRONG("a state without a name");
     (void)ferry_buffer_is_page_locked(s->buffer);
+    ask_element(s);
     for (int place = 0; place <= ferry_context_place_count(context); place++)
         ask_place(s, place);
     ferry_status status = ferry_context_find(context, "subject", &found);

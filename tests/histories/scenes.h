@@ -25,6 +25,8 @@ typedef void scene(const struct scene *s);
 /* scenes.c */
 scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_own_pool, scene_managed, scene_wrapped_stream, scene_register,
     scene_read_only, scene_odd_wrap, scene_cache, scene_copy_prefetched;
+/* scenes_own.c */
+scene scene_owners;
 /* scenes_call.c: callbacks that call the library. What the header does not allow is refused, and never waits. */
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends, scene_shortage_calls, scene_stream_file;
 

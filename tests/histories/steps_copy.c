@@ -241,8 +241,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
 {
     size_t which = p->next_pending++ % PENDING;
     struct pending *pending = &p->pending[which];
-    if (p->held.subject == t->subject)
-        release_held(p);
+    release_beside(p, t);
     finish(p, which);
     pending->reads = reads;
     pending->count = t->count;
@@ -337,8 +336,7 @@ step_copy_async(struct player *p)
     size_t which = take_slot(p, &to, false);
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
-    if (p->held.subject == from.subject)
-        release_held(p);
+    release_beside(p, &from);
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
     say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, from.name, from.offset,
@@ -427,8 +425,7 @@ step_batch_async(struct player *p)
     copy_list *batch = NULL;
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
-    if (p->held.subject == from.subject)
-        release_held(p);
+    release_beside(p, &from);
     if (overlap(&to, &from))
         return;
     p->second.count = to.count - half;
@@ -507,8 +504,7 @@ step_rows_async(struct player *p)
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     ferry_status status;
-    if (p->held.subject == from.subject)
-        release_held(p);
+    release_beside(p, &from);
     if (way != 2)
         p->second.subject = NULL;
     begin_call(p, &to);

@@ -164,7 +164,7 @@ static void
 step_failing_late(struct player *p)
 {
     struct target t = choose(p);
-    if (t.count == 0 || !p->world->failing || p->held.subject == t.subject ||
+    if (t.count == 0 || !p->world->failing || is_lent(p, t.subject, t.begin, t.count) ||
         !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
@@ -188,7 +188,7 @@ step_failing_resize(struct player *p)
     int number = (int)(s - p->world->subjects);
     size_t count = s->count;
     if (is_racing(p, s) || t.handle != s->handle || t.count == 0 || t.begin == 0 || s->wrapped || !p->world->failing ||
-        p->held.subject == s || !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        is_lent(p, s, 0, LENGTH_MAX) || !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
     drain(p);

@@ -54,13 +54,31 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
+/* The memory of somebody's tensor. */
+static void
+import(struct player *p, struct subject *s, unsigned how)
+{
+    int32_t first = fresh(p, s->count);
+    int number = number_of(p, s);
+    bool legacy = how & 8, by_stream = how & 16;
+    s->wrap_shift = (size_t)first % WRAP_SHIFTS;
+    set_counting(s->expected, s->count, first);
+    set_counting(s->memory + s->wrap_shift, s->count, first);
+    memset(s->written, true, s->count);
+    say(p, "OK(import_ints(f.context, memory_of(%d, %zu, %d), %zu, %d, %s, &deleted[%d], &b[%d]));", number, s->count, (int)first, s->count, legacy,
+        by_stream ? "f.stream" : "NULL", number, number);
+    MUST(p, import_ints(p->world->f.context, s->memory + s->wrap_shift, s->count, legacy, by_stream ? p->world->f.stream : NULL, &s->deleted, &s->handle));
+    s->wrapped = s->imported = true;
+}
+
 void
 make_subject(struct player *p, struct subject *subject, unsigned how)
 {
     subject->count = how & 32 ? 1 + (how * 977u) % LENGTH_MAX : 1 + (how * 131u) % 300;
     if (subject->shared && p->world->setup.players > 1)
         subject->count = 1500 + (how * 977u) % 1500;
-    subject->wrapped = subject->scrub = false;
+    subject->wrapped = subject->imported = subject->scrub = false;
+    subject->deleted = 0;
     memset(subject->pins, 0, sizeof(subject->pins));
     memset(subject->doubtful, false, sizeof(subject->doubtful));
     memset(subject->written, false, sizeof(subject->written));
@@ -70,6 +88,8 @@ make_subject(struct player *p, struct subject *subject, unsigned how)
         subject->race.cut[i] = SIZE_MAX;
     if (how % 8 == 7)
         wrap(p, subject);
+    else if (how % 8 == 5)
+        import(p, subject, how);
     else if (how % 8 == 6)
         create_from(p, subject);
     else
@@ -86,27 +106,41 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
+/* Its deleter was called, and by then or when the stream comes there nobody uses the memory. */
+static void
+end_import(struct player *p, struct subject *subject)
+{
+    if (subject->deleted != 1)
+        went_wrong(p, "the deleter of a tensor was called %d times", (int)subject->deleted);
+    say(p, "OK(ferry_stream_synchronize(f.stream));");
+    MUST(p, ferry_stream_synchronize(p->world->f.stream));
+}
+
 void
-end_subject(struct player *p, struct subject *subject, bool unwrap)
+end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
     /* Copies of closed scopes are harmless as long as the buffer exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    if (p->held.subject == subject)
-        release_held(p);
     /* Who unwraps waits for asynchronous calls itself only when nobody else has handles. */
     if (subject->wrapped)
         drain(p);
-    if (subject->wrapped && unwrap) {
-        say(p, "OK(ferry_buffer_unwrap(&b[%d], NULL));", number);
-        MUST(p, ferry_buffer_unwrap(&subject->handle, NULL));
+    if (subject->wrapped && how != BY_DESTROY) {
+        const char *verb = how == BY_UNWRAP ? "unwrap" : "abandon";
+        release_held(p, subject);
+        say(p, "OK(ferry_buffer_%s(&b[%d]%s));", verb, number, how == BY_UNWRAP ? ", NULL" : "");
+        MUST(p, how == BY_UNWRAP ? ferry_buffer_unwrap(&subject->handle, NULL) : ferry_buffer_abandon(&subject->handle));
     } else {
+        release_scopes(p, subject);
         say(p, "ferry_buffer_destroy(&b[%d]);", number);
         ferry_buffer_destroy(&subject->handle);
+        orphan_held(p, subject);
     }
-    if (!subject->wrapped)
+    if (subject->imported)
+        end_import(p, subject);
+    if (!subject->wrapped || how == BY_ABANDON)
         return;
     char memory[32];
     snprintf(memory, sizeof(memory), "printed_wraps[%d] + %zu", number, subject->wrap_shift);
@@ -126,8 +160,23 @@ step_renew(struct player *p)
         return;
     if (t.subject->wrapped)
         expect_subject(p, t.subject);
-    end_subject(p, t.subject, t.subject->wrapped);
+    end_subject(p, t.subject, (enum subject_end)(p->bytes[2] % 3));
     make_subject(p, t.subject, flags_of(p));
+}
+
+/* One more owner of the context, who goes on another thread some steps later. */
+static void
+retain_context(struct player *p)
+{
+    if (p->owner) {
+        say(p, "destroy_elsewhere(&owner);");
+        destroy_elsewhere(&p->owner);
+        return;
+    }
+    say(p, "owner = ferry_context_retain(f.context);");
+    p->owner = ferry_context_retain(p->world->f.context);
+    if (p->owner != p->world->f.context)
+        went_wrong(p, "one more owner has another context");
 }
 
 /* One more owner, for a moment. */
@@ -136,6 +185,10 @@ step_retain(struct player *p)
 {
     struct target t = choose(p);
     int number = number_of(p, t.subject);
+    if (flags_of(p) & 1) {
+        retain_context(p);
+        return;
+    }
     say(p, "other = ferry_buffer_retain(b[%d]), ferry_buffer_destroy(&other);", number);
     ferry_buffer *other = ferry_buffer_retain(t.subject->handle);
     if (other != t.subject->handle)
@@ -173,8 +226,8 @@ step_resize(struct player *p)
     struct subject *s = t.subject;
     size_t count = choose_length(p, s, &t);
     bool may = may_resize(p, s), racing = is_racing(p, s);
-    if (p->held.subject == s)
-        release_held(p);
+    if (flags_of(p) & 2)
+        release_held(p, s);
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_resize(b[%d], %zu));", number_of(p, s), count);
     race_begin(p, s, count);
@@ -329,7 +382,7 @@ step_burst(struct player *p)
 {
     struct target t = choose(p);
     t.subject = &p->world->subjects[flags_of(p) & 1];
-    if (!is_racing(p, t.subject) || t.subject->wrapped || p->held.subject == t.subject)
+    if (!is_racing(p, t.subject) || t.subject->wrapped || is_lent(p, t.subject, 0, LENGTH_MAX))
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
@@ -363,6 +416,7 @@ step_reinterpret(struct player *p)
 {
     struct target t = choose(p);
     ferry_buffer *bytes;
+    release_writers(p, &t);
     begin_call(p, &t);
     say(p, "if (TRY(ferry_buffer_reinterpret(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name, t.offset * sizeof(int32_t),
         t.count * sizeof(int32_t));
@@ -541,7 +595,7 @@ step_fail(struct player *p)
 
 const struct step life_steps[] = {
     {"renew", step_renew, 3},
-    {"retain", step_retain, 1},
+    {"retain", step_retain, 2},
     {"resize", step_resize, 3},
     {"view", step_view, 4},
     {"burst", step_burst, 6},

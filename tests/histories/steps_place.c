@@ -2,18 +2,6 @@
 /* Steps of code that keeps raw pointers, and of what memory is where. None of them changes what a buffer contains, but marks and discards. */
 #include "tests/histories/history.h"
 
-/* Raw accesses beside calls of other players are races to the thread sanitizer. */
-#if defined(__SANITIZE_THREAD__)
-#define MAY_RACE false
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MAY_RACE false
-#endif
-#endif
-#ifndef MAY_RACE
-#define MAY_RACE true
-#endif
-
 static void
 step_sync_to(struct player *p)
 {
@@ -57,7 +45,7 @@ step_mark(struct player *p)
     begin_call(p, &t);
     say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t.name, t.offset, t.count, place);
     bool good = end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place, NULL), READS);
-    if (good && p->held.subject != t.subject) {
+    if (good && !is_lent(p, t.subject, t.begin, t.count)) {
         say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
         MUST(p, ferry_buffer_wait_idle(t.handle, place));
         if (stream)
@@ -137,7 +125,7 @@ step_wait(struct player *p)
     int place = choose_place(p);
     say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
     MUST(p, ferry_buffer_wait_idle(t.handle, place));
-    if (p->held.subject == t.subject || (t.subject->shared && p->world->setup.players > 1))
+    if (is_lent(p, t.subject, 0, LENGTH_MAX) || (t.subject->shared && p->world->setup.players > 1))
         return;
     say(p, "OK(ferry_buffer_wait_available(%s, FERRY_UPDATE, 1000000000));", t.name);
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));

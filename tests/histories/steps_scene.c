@@ -8,6 +8,7 @@ play(struct player *p, scene *run, const char *name)
     struct target t = choose(p);
     struct scene s = {.world = p->world, .stream = p->streams[choose_stream(p)], .buffer = t.subject->handle, .offset = t.begin,
                       .count = t.count, .flags = flags_of(p), .racing = is_racing(p, t.subject)};
+    release_beside(p, &t);
     say(p, "%s(&(struct scene){&printed_world, s[%u][%u], b[%d], %zu, %zu, %u, %s});", name, p->number, choose_stream(p),
         (int)(t.subject - p->world->subjects), s.offset, s.count, s.flags, s.racing ? "true" : "false");
     run(&s);
@@ -38,6 +39,7 @@ SCENE(release_calls)
 SCENE(release_ends)
 SCENE(shortage_calls)
 SCENE(stream_file)
+SCENE(owners)
 
 const struct step scene_steps[] = {
     {"ask_all", step_ask, 2},
@@ -59,5 +61,6 @@ const struct step scene_steps[] = {
     {"release_ends", step_release_ends, 1},
     {"shortage_calls", step_shortage_calls, 1},
     {"stream_file", step_stream_file, 1},
+    {"owners", step_owners, 2},
     {NULL, NULL, 0},
 };

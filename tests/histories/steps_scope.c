@@ -174,7 +174,7 @@ step_keep_old(struct player *p)
     p->arm = 0;
     k.at = at_host ? 0 : place;
     k.other = at_host ? place : 0;
-    if (k.t.count == 0 || p->held.subject == k.t.subject || p->held.subject == other.subject || !sync_both(p, &k) || !open_kept(p, &k))
+    if (k.t.count == 0 || is_lent(p, k.t.subject, 0, LENGTH_MAX) || is_lent(p, other.subject, 0, LENGTH_MAX) || !sync_both(p, &k) || !open_kept(p, &k))
         return;
     say(p, "if (ferry_buffer_view(%s, INT, %zu, %zu, &other) == FERRY_OK) ferry_buffer_destroy(&other);", k.t.name, k.t.offset, k.t.count);
     MUST(p, ferry_buffer_view(k.t.handle, INT, k.t.offset, k.t.count, &k.view));

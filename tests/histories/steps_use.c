@@ -116,18 +116,7 @@ step_abandon(struct player *p)
         count_up(p, &t, memory, 0, t.count, first);
     say(p, "OK(ferry_scope_abandon(&scope));");
     MUST(p, ferry_scope_abandon(&scope));
-    size_t count = read_now(p, &t);
-    for (size_t i = 0; i < count; i++) {
-        int32_t *expected = &t.subject->expected[t.begin + i];
-        if (!t.subject->written[t.begin + i] && p->values[i] != 0)
-            went_wrong(p, "abandoned, element %zu that was never written is %d", i, (int)p->values[i]);
-        if (!is_right(p, t.subject, t.begin + i, p->values[i]) && p->values[i] != t.subject->next[t.begin + i] &&
-            !(t.subject->scrub && p->values[i] == 0))
-            went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)*expected,
-                       (int)t.subject->next[t.begin + i]);
-        *expected = p->values[i];
-    }
-    say_outcome(p, &t);
+    settle_abandoned(p, &t);
 }
 
 /* All up to the end, however long the buffer is by then; of a shared one the last player has the end. */
@@ -141,6 +130,8 @@ step_rest(struct player *p)
     if (racing && p->number + 1 < p->world->setup.players)
         return;
     t.handle = t.subject->handle;
+    t.count = LENGTH_MAX;
+    release_writers(p, &t);
     t.count = 0;
     race_open_windows(p);
     ferry_status status = ferry_buffer_open_host(t.handle, INT, FERRY_READ, t.begin, FERRY_REST, &scope, &memory);
@@ -186,42 +177,6 @@ step_conflict(struct player *p)
             went_wrong(p, "a second scope beside the first is %s", ferry_status_name(status));
     }
     close_scope(p, &t, &scope, first == FERRY_READ ? READS : 0);
-}
-
-/* A scope that stays open over the next steps: nobody may write what it reads. */
-static void
-step_hold(struct player *p)
-{
-    struct target t = choose(p);
-    struct held *held = &p->held;
-    int32_t *memory;
-    if (held->subject) {
-        release_held(p);
-        return;
-    }
-    if (t.count == 0 || !open_host(p, &t, FERRY_READ, &held->scope, &memory))
-        return;
-    say(p, "held = scope, held_memory = memory;");
-    held->subject = t.subject;
-    held->memory = memory;
-    held->count = t.count;
-    expect_values(p, &t, memory);
-    memcpy(held->expected, &t.subject->expected[t.begin], t.count * sizeof(int32_t));
-}
-
-void
-release_held(struct player *p)
-{
-    struct held *held = &p->held;
-    if (!held->subject)
-        return;
-    for (size_t i = 0; i < held->count; i++)
-        if (held->memory[i] != held->expected[i])
-            went_wrong(p, "element %zu of the scope that was held became %d, not %d", i, (int)held->memory[i],
-                       (int)held->expected[i]);
-    held->subject = NULL;
-    say(p, "OK(ferry_scope_close(&held));");
-    MUST(p, ferry_scope_close(&held->scope));
 }
 
 /* -- on devices ------------------------------------------------------------------------------------ */
@@ -410,9 +365,6 @@ step_open_all(struct player *p)
     say(p, "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);", from.name, from.offset, from.count);
     say(p, "TRY(ferry_scope_open_all(scopes, pointers, arguments, 2, %d, %s));", place, stream_name);
     ferry_status status = ferry_scope_open_all(scopes, out, arguments, 2, place, stream);
-    bool held = status == FERRY_ERROR_BUSY && p->held.subject == from.subject && p->held.subject != to.subject;
-    if (held)
-        went_wrong(p, "BUSY beside another reader");
     if (!end_call(p, &to, status, 0))
         return;
     if (abandon) {
@@ -527,7 +479,7 @@ step_failing_launch(struct player *p)
 {
     struct target t = choose(p);
     ferry_argument argument = ferry_buffer_argument(t.handle, INT, t.offset, t.count);
-    if (t.count == 0 || is_racing(p, t.subject) || !p->world->failing || p->held.subject == t.subject ||
+    if (t.count == 0 || is_racing(p, t.subject) || !p->world->failing || is_lent(p, t.subject, t.begin, t.count) ||
         strcmp(device_of(&p->world->f, ferry_stream_place(stream_for(p)))->kind, "cuda") == 0)
         return;
     drain(p);
@@ -564,7 +516,6 @@ const struct step use_steps[] = {
     {"abandon", step_abandon, 3},
     {"rest", step_rest, 3},
     {"conflict", step_conflict, 2},
-    {"hold", step_hold, 3},
     {"read_device", step_read_device, 8},
     {"write_device", step_write_device, 10},
     {"close_on", step_close_on, 4},

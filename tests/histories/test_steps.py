@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lint"))
 from tap import Tap
 
 ROOT = pathlib.Path(sys.argv[1])
-HEADERS = ["buffer", "context", "conversion", "copy", "file", "kernel", "pool", "scope", "stream"]
+HEADERS = ["buffer", "context", "conversion", "copy", "exchange", "file", "kernel", "lease", "pool", "scope", "stream"]
 NOT_PLAYED = {
     "ferry_conversion_run": "converts arrays, which no buffer has a part in; tests/convert plays it",
     "ferry_conversion_failed": "for generated code, which tests/convert runs",
@@ -35,7 +35,7 @@ def public_functions(header):
 def played_functions():
     folder = ROOT / "tests/histories"
     calls = set()
-    for path in sorted([*folder.glob("steps_*.c"), *folder.glob("scenes*.c")]):
+    for path in sorted([*folder.glob("steps_*.c"), *folder.glob("scenes*.c"), folder / "loan.c"]):
         text = STRING.sub('""', COMMENT.sub("", path.read_text(encoding="utf-8")))
         calls.update(re.findall(r"\b(ferry_\w+)\s*\(", text))
     return calls

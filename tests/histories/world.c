@@ -11,7 +11,8 @@
 
 /* -- steps ----------------------------------------------------------------------------------------- */
 
-static const struct step *const step_lists[] = {use_steps, scope_steps, copy_steps, place_steps, life_steps, kernel_steps, scene_steps};
+static const struct step *const step_lists[] = {use_steps, scope_steps, lend_steps, copy_steps, place_steps, life_steps, kernel_steps,
+                                                scene_steps};
 
 static const struct step *
 step_at(size_t at)
@@ -98,13 +99,15 @@ end_player(struct player *p)
     p->name = "the end";
     p->arm = 0;
     drain(p);
-    release_held(p);
+    release_held(p, NULL);
+    if (p->owner)
+        say(p, "destroy_elsewhere(&owner);"), destroy_elsewhere(&p->owner);
     expect_subject(p, &p->world->subjects[0]);
     expect_subject(p, &p->world->subjects[1]);
     for (size_t i = 0; i < 2; i++) {
         struct subject *own = &p->world->subjects[SHARED + 2 * p->number + i];
         expect_subject(p, own);
-        end_subject(p, own, false);
+        end_subject(p, own, BY_DESTROY);
     }
     if (p->event)
         say(p, "ferry_event_destroy(&event);");
@@ -211,7 +214,7 @@ history_open(struct world *world, const struct history_setup *setup)
     world->injects = strcmp(device_of(&world->f, 1)->kind, "fault") == 0;
     take_pinned(world);
     for (unsigned i = 0; i < setup->players; i++)
-        for (unsigned k = 0; k < setup->streams; k++)
+        for (unsigned k = 0; k < setup->streams + LOANS; k++)
             world->players[i].streams[k] = make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
 }
 
@@ -239,7 +242,7 @@ history_close(struct world *world)
     give_pinned(world);
     count_evictions(world);
     for (unsigned i = 0; i < world->setup.players; i++)
-        for (unsigned k = 0; k < world->setup.streams; k++)
+        for (unsigned k = 0; k < world->setup.streams + LOANS; k++)
             ferry_stream_destroy(&world->players[i].streams[k]);
     ferry_kernel_destroy(&world->failing);
     for (size_t i = 0; i < SUBJECTS; i++)
@@ -294,7 +297,7 @@ history_play(const unsigned char *bytes, size_t count, const struct history_setu
     for (unsigned i = 1; i < setup->players; i++)
         pthread_join(threads[i], NULL);
     for (size_t i = 0; i < SHARED; i++)
-        end_subject(&world.players[0], &world.subjects[i], false);
+        end_subject(&world.players[0], &world.subjects[i], BY_DESTROY);
     history_counts.steps += world.step_count;
     for (unsigned i = 0; i < setup->players; i++)
         history_count(&history_counts, &world.players[i].counts);

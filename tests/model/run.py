@@ -62,6 +62,11 @@ MODELS = {
             **{name: "THREADS=1 END" for name in "END_LOOK END_DOOMED".split()},
         },
     },
+    "owners": {
+        "quick": ["ALL"],
+        "large": [],
+        "breaks": {name: "ALL" for name in "TWICE SHARES ORDER TRY UNDO WAIT JOIN GOING RETAIN".split()},
+    },
 }
 
 

@@ -23,10 +23,10 @@ FERRY_BEGIN_DECLS
  * @file
  * Buffers of float (IEEE-754 binary32).
  *
- * Each function is the typed form of the ferry_buffer function of the same name, and calls it.
+ * Each function calls the ferry_buffer function of the same name, whose comment has more details.
  * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
  * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
- * call any function. A program compiles and links nothing but the library.
+ * call any function. All functions are inline: a program links nothing but the library.
  */
 
 #ifndef FERRY_FLOAT_ELEMENT_H
@@ -36,13 +36,16 @@ FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
-/** The handle of a buffer of float (IEEE-754 binary32). {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of float (IEEE-754 binary32).
+ * {0} is a valid empty handle.
+ */
 typedef struct ferry_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } ferry_float_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_float_element(void)
 {
@@ -103,9 +106,9 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
  * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
  * replica. The caller owns `*out`.
  *
- * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
- * memory must stay valid until ferry_float_unwrap(), or until the last handle is
- * destroyed. ferry_float_abandon() ends a wrap whose memory is already gone.
+ * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
+ * memory. The memory must stay valid until ferry_float_unwrap(), or until the last handle
+ * is destroyed. ferry_float_abandon() ends a wrap whose memory is already gone.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -119,8 +122,9 @@ ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const
  * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
  * The caller owns `*out`.
  *
- * The buffer starts DEVICE_ONLY. Its content is what the work on `ready_on` leaves in the memory.
- * The memory must stay valid as for ferry_float_wrap_host().
+ * The buffer starts in FERRY_STATE_DEVICE_ONLY. It holds the values that the work which is queued
+ * on `ready_on` now leaves in the memory. The memory must stay valid as for
+ * ferry_float_wrap_host().
  * @param ready_on NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
  */
@@ -132,10 +136,10 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
 }
 
 /**
- * Ends a wrap: copies newer bytes back into the wrapped memory and empties the handle. After a
- * failure the buffer stays wrapped.
- * @param stream waits for every use of the memory; NULL: the call blocks until every use has
- *         completed
+ * Ends a wrap: copies bytes that are newer at other places back into the wrapped memory, destroys
+ * the buffer, and empties the handle. After a failure the buffer stays wrapped.
+ * @param stream a stream that waits for every use of the memory; NULL: the call blocks until every
+ *         use has completed. ferry_buffer_unwrap() says how options of the wrap change this
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist.
  */
@@ -146,9 +150,9 @@ ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
 }
 
 /**
- * Ends a wrap without touching its memory, which may be gone, and empties the handle. Bytes that
- * are newer elsewhere are lost. The call waits for work that still uses the memory. After a failure
- * the buffer stays wrapped.
+ * Ends a wrap without accessing its memory, which may already be freed, destroys the buffer, and
+ * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
+ * still uses the memory. After a failure the buffer stays wrapped.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
  */
@@ -160,7 +164,7 @@ ferry_float_abandon(ferry_float_buffer *buffer)
 
 /**
  * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
- * and view see each other's writes. The view keeps the base alive. Does not block. The caller owns
+ * and view show the same bytes. The view keeps the base alive. Does not block. The caller owns
  * `*out`.
  * @return the usual statuses.
  */
@@ -174,9 +178,10 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
  * Creates a view that reads the bytes of any buffer as float. The caller owns
  * `*out`.
  * @param offset_bytes start of the view, in bytes
- * @param count elements of float; FERRY_REST requires that they divide the remaining
- *         bytes
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide.
+ * @param count elements of float. FERRY_REST takes all remaining bytes, which must
+ *         be a whole number of elements
+ * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
+ *         elements, or the start is not aligned for the new element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
@@ -185,8 +190,8 @@ ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, f
 }
 
 /**
- * Returns the typed handle of an untyped buffer in `*out`. The handle is borrowed: the call does
- * not add an owner.
+ * Sets `*out` to the typed handle of an untyped buffer. The call does not add an owner: do not
+ * destroy `*out` in addition to `raw`.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -206,8 +211,9 @@ ferry_float_retain(ferry_float_buffer buffer)
 }
 
 /**
- * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work stays
- * safe. Does not block. NULL and {0} have no effect.
+ * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work may
+ * still use the memory, which is reused only after that work has completed. Does not block, except
+ * as ferry_buffer_destroy() says. NULL and {0} have no effect.
  */
 FERRY_INLINE void
 ferry_float_destroy(ferry_float_buffer *buffer)
@@ -230,8 +236,8 @@ ferry_float_bytes(ferry_float_buffer buffer)
 }
 
 /**
- * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}. A
- * snapshot.
+ * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}.
+ * Other threads may change that at any time.
  */
 FERRY_INLINE ferry_state
 ferry_float_state(ferry_float_buffer buffer)
@@ -240,7 +246,8 @@ ferry_float_state(ferry_float_buffer buffer)
 }
 
 /**
- * Copies the buffer's properties to `*out`. A snapshot. Does not block for queued work.
+ * Copies the buffer's properties to `*out`. Other threads may change them at any time. Does not
+ * wait for queued work.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -250,8 +257,8 @@ ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Changes the number of elements to `count`. Elements up to the smaller count keep their values
- * wherever they are current. New elements read as zero.
+ * Changes the number of elements to `count`. Elements below the smaller of the two counts keep
+ * their values. New elements read as zero.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
  *         buffers with views, and for held and wrapped buffers.
  */
@@ -265,8 +272,10 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count)
 
 /**
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
- * copies the bytes that the host lacks. It blocks until queued work no longer writes them.
- * @return the usual statuses; FERRY_ERROR_BUSY, at once, when an open scope writes the range.
+ * copies the bytes that are not current on the host, and blocks until that copy and queued work
+ * that writes the range are done.
+ * @return the usual statuses; FERRY_ERROR_BUSY, without waiting, when another open scope writes the
+ *         range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
@@ -282,8 +291,8 @@ ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float
 }
 
 /**
- * Opens an UPDATE scope on the host, as ferry_float_read_host(). Replicas at other places
- * are stale once the scope is closed.
+ * Opens an UPDATE scope on the host, for reading and writing, as ferry_float_read_host()
+ * does for reading. After the scope is closed, replicas at other places are stale.
  * @return as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
  *         wrap.
  */
@@ -301,8 +310,8 @@ ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **o
 }
 
 /**
- * Opens an OVERWRITE scope on the host, as ferry_float_update_host(), but copies nothing
- * to the host. Elements that the caller does not write are unspecified.
+ * Opens an OVERWRITE scope on the host: as ferry_float_update_host(), but copies nothing
+ * to the host. The caller must write every element; others are unspecified afterwards.
  * @return as ferry_float_update_host().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -319,8 +328,8 @@ ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float 
 }
 
 /**
- * These three functions open a host scope on `count` elements from `offset`, as the functions
- * above. They set `*out` to the address of element `offset`.
+ * The next three functions open a host scope on `count` elements from `offset`, and are otherwise
+ * as the three functions above. They set `*out` to the address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -368,9 +377,9 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
  * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
  * before the close. Sets `*out` to the device address of the first element.
  *
- * The call copies the bytes that the place lacks. It makes the stream wait for every earlier
- * conflicting use, and never waits for the stream's own work. It blocks only while it stages
- * pageable memory.
+ * The call queues copies of the bytes that are not current at the place, and makes the stream wait
+ * for every earlier use that conflicts. The calling thread does not wait for the work on the
+ * stream. It blocks only while it copies bytes from pageable to page-locked memory.
  * @param stream NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
  *         driver call is needed.
@@ -389,8 +398,9 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
 }
 
 /**
- * Opens an UPDATE scope on the device, as ferry_float_read_device(). Replicas at other
- * places are stale once the scope is closed.
+ * Opens an UPDATE scope on the device, for reading and writing, as
+ * ferry_float_read_device() does for reading. After the scope is closed, replicas at other
+ * places are stale.
  * @return as ferry_float_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
  *         wrap.
  */
@@ -408,8 +418,9 @@ ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry
 }
 
 /**
- * Opens an OVERWRITE scope on the device, as ferry_float_update_device(), but copies
- * nothing to the place. Elements that the work does not write are unspecified.
+ * Opens an OVERWRITE scope on the device: as ferry_float_update_device(), but copies
+ * nothing to the place. The queued work must write every element; others are unspecified
+ * afterwards.
  * @return as ferry_float_update_device().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -426,8 +437,8 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
 }
 
 /**
- * These three functions open a device scope on `count` elements from `offset`, as the functions
- * above. They set `*out` to the device address of element `offset`.
+ * The next three functions open a device scope on `count` elements from `offset`, and are otherwise
+ * as the three functions above. They set `*out` to the device address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -472,9 +483,10 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
 }
 
 /**
- * Blocks until no open scope prevents a scope with `access` on the handle's range.
- * @param timeout_ns longest wait in nanoseconds; 0 checks once
- * @return the usual statuses; FERRY_ERROR_BUSY when the time has passed.
+ * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
+ * itself.
+ * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
+ * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -483,10 +495,10 @@ ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint6
 }
 
 /**
- * Opens a lease: a scope on the heap, with owners and a label. options->access is needed.
+ * Opens a lease: a scope on the heap, with counted owners and a label. options->access is required.
  *
- * Sets `*out_pointer` to the address of the first element. Give `*out` back with
- * ferry_lease_destroy(). <ferry/lease.h> has the whole contract.
+ * Sets `*out_pointer` to the address of the first element. The caller owns `*out` and destroys it
+ * with ferry_lease_destroy(). ferry_lease_open() says what the call waits for.
  * @return as ferry_lease_open().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -505,15 +517,16 @@ ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options,
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * With NULL for `options` these calls block and report no progress. With options->event set they
- * are asynchronous, see ferry_copy(). For rows, for many ranges and for files larger than memory,
- * make regions and call ferry_copy().
+ * If `options` is NULL, the calls below block and report no progress. With options->event set they
+ * are asynchronous, see ferry_copy(). To copy rows or many ranges, make regions and call
+ * ferry_copy().
  */
 
 /**
- * Copies `count` elements of the caller's memory into the buffer, to the place where the range is
- * current, or to the place of options->stream. A blocking call returns when `source` may be reused.
- * After a failure each chunk holds its old or its new value.
+ * Copies `count` elements from the caller's memory into the buffer: to the place of
+ * options->stream, or without a stream to the place where the range is current. When a blocking
+ * call returns, the caller may reuse `source`. After a failure each chunk holds either its old or
+ * its new values.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -524,8 +537,8 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *sou
 }
 
 /**
- * Copies `count` elements to the caller's memory, from a place where the range is current. Creates
- * no replica.
+ * Copies `count` elements to the caller's memory, from a place where they are current. Creates no
+ * replica.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -536,8 +549,8 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, siz
 }
 
 /**
- * Copies `count` elements between buffers of one context. Ranges of one buffer may overlap, as with
- * memmove().
+ * Copies `count` elements between buffers of one context. Two ranges of one buffer may overlap: the
+ * result is that of memmove().
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -548,7 +561,7 @@ ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_bu
 }
 
 /**
- * Sets each element of the range to `value`, where the range is current.
+ * Sets each element of the range to `value`, at the place where the range is current.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -558,8 +571,8 @@ ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float v
 }
 
 /**
- * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as
- * they are in memory, without a header.
+ * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file.
+ * The file holds the elements as they are in memory, without a header.
  * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
  *         offset larger than any file.
  */
@@ -571,7 +584,8 @@ ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const c
 }
 
 /**
- * Writes the range to a file, from byte `file_offset` on; see ferry_buffer_store().
+ * Writes `count` elements to a file, starting at byte `file_offset` of the file; see
+ * ferry_buffer_store().
  * @return as ferry_float_load().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -582,8 +596,8 @@ ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const 
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements from the caller's memory. This
- * call checks nothing: ferry_copy() does.
+ * Returns a region for ferry_copy() that copies `count` elements from the caller's memory into the
+ * buffer. This function checks nothing; ferry_copy() does.
  */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count)
@@ -591,14 +605,17 @@ ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *s
     return ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements to the caller's memory. */
+/**
+ * Returns a region for ferry_copy() that copies `count` elements of the buffer to the caller's
+ * memory.
+ */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count)
 {
     return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements between buffers. */
+/** Returns a region for ferry_copy() that copies `count` elements from `source` to `target`. */
 FERRY_INLINE ferry_copy_region
 ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count)
 {
@@ -608,13 +625,13 @@ ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_
 /* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
 /*
- * These functions act on the handle's whole range. For a part of it, use a view or the ferry_buffer
- * function of the same name.
+ * The functions below act on the handle's whole range. For a part of it, use a view, or the
+ * ferry_buffer function of the same name.
  */
 
 /**
- * Makes the handle's range current at `place`. Blocks until the bytes have arrived, or with
- * options->event set returns at once.
+ * Makes the handle's range current at `place`, and blocks until the bytes have arrived. With
+ * options->event set the call returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
@@ -625,10 +642,10 @@ ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_optio
 }
 
 /**
- * Reports that the program wrote the handle's range of the replica at `place` through a raw
- * pointer. The range is then current only there.
- * @param written_on the stream that writes; NULL: the host, or device work that completed before
- *         this call
+ * Declares that the program wrote the handle's range of the replica at `place` through a raw
+ * pointer. The range is then current only at that place.
+ * @param written_on the stream whose work writes the bytes; NULL: the host wrote them, or device
+ *         work that completed before this call
  * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
  *         the range are newer at another place.
  */
@@ -651,7 +668,8 @@ ferry_float_invalidate(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Discards the content of the handle's range, which then reads as zero. Copies nothing.
+ * Declares that the values of the handle's range are no longer needed. The range then reads as
+ * zero. Copies nothing.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -683,7 +701,7 @@ ferry_float_evict(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Blocks until no queued work uses the replica at `place`.
+ * Blocks until all queued work that uses the replica at `place` has completed.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -693,8 +711,8 @@ ferry_float_wait_idle(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Returns true when every written byte of the handle's range is current at `place`; false for {0}.
- * A snapshot.
+ * Returns true when every written byte of the handle's range is current at `place`, and false for
+ * {0}. Other threads may change that at any time.
  */
 FERRY_INLINE bool
 ferry_float_is_current(ferry_float_buffer buffer, int place)
@@ -706,8 +724,8 @@ ferry_float_is_current(ferry_float_buffer buffer, int place)
  * Allocates the replica at `place` and keeps its address until ferry_float_release(). Sets
  * `*out` to the address of this handle's first element.
  *
- * A held replica is not evicted, freed or resized. Holds are counted. The call copies nothing; use
- * ferry_float_sync_to() to make the replica current.
+ * While it is held, the replica is not evicted, freed or resized. Each hold needs one release. The
+ * call copies nothing; use ferry_float_sync_to() to make the replica current.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -723,7 +741,7 @@ ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
 }
 
 /**
- * Removes one hold of ferry_float_hold() on the replica at `place`.
+ * Ends one hold that ferry_float_hold() placed on the replica at `place`.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -733,8 +751,8 @@ ferry_float_release(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Returns true when the host replica exists and is page-locked; false for {0}. A hold does not
- * page-lock.
+ * Returns true when the host replica exists and is page-locked; false for {0}.
+ * ferry_float_hold() does not page-lock it.
  */
 FERRY_INLINE bool
 ferry_float_is_page_locked(ferry_float_buffer buffer)
@@ -743,10 +761,10 @@ ferry_float_is_page_locked(ferry_float_buffer buffer)
 }
 
 /**
- * Starts to copy the handle's range to `place` on a helper thread, and returns. Scopes and launches
- * that need the bytes wait for them. Work that the program queues on `stream` by itself is not
- * ordered after the prefetch. A prefetch that finds no memory copies nothing.
- * @param stream NULL: the default stream of the place
+ * Starts to make the handle's range current at `place`, and returns. A helper thread copies the
+ * bytes. Scopes and launches that need the bytes wait for the copy. Work that the program queues on
+ * `stream` directly does not wait. If there is no memory for it, a prefetch copies nothing.
+ * @param stream used only for managed memory; NULL: the default stream of the place
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
  *         prefetch.
  */
@@ -757,7 +775,8 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
 }
 
 /**
- * Passes advice about the handle's range at `place`, the host or a device, to the driver.
+ * Passes advice about the handle's range to the driver. `place` is the place that the advice names:
+ * the host or a device.
  * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
  *         for memory that is not managed, or a device that takes no advice.
  */
@@ -770,8 +789,8 @@ ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
 /* -- arguments of kernels ---------------------------------------------------------------------- */
 
 /**
- * Returns the whole handle as an argument of a launch. The argument borrows the buffer; the launch
- * checks it.
+ * Returns an argument that passes the whole range of the handle to a launch. The argument adds no
+ * owner, and the launch checks it.
  */
 FERRY_INLINE ferry_argument
 ferry_float_argument(ferry_float_buffer buffer)
@@ -780,8 +799,8 @@ ferry_float_argument(ferry_float_buffer buffer)
 }
 
 /**
- * Returns `count` elements from `offset` as an argument of a launch, as
- * ferry_float_argument().
+ * Returns an argument that passes `count` elements from `offset` to a launch. The argument adds no
+ * owner, and the launch checks it.
  */
 FERRY_INLINE ferry_argument
 ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t count)
@@ -789,7 +808,10 @@ ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t coun
     return ferry_buffer_argument(buffer.raw, ferry_float_element(), offset, count);
 }
 
-/** Returns one float as an argument by value. The call copies the value. */
+/**
+ * Returns an argument that passes one float by value. The argument holds a copy of
+ * the value.
+ */
 FERRY_INLINE ferry_argument
 ferry_float_value(float value)
 {
@@ -797,8 +819,9 @@ ferry_float_value(float value)
 }
 
 /**
- * Returns the array of argument `index` of a call; NULL when the argument is no array of this type.
- * For use in a host function. `out_count` receives the number of elements and may be NULL.
+ * For use in a host function: returns the array that argument `index` of the launch passes, and
+ * NULL when the argument is not an array of this type. `out_count` receives the number of elements
+ * and may be NULL.
  */
 FERRY_INLINE float *
 ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
@@ -807,8 +830,8 @@ ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
 }
 
 /**
- * Returns the value of argument `index` of a call; zero when the argument is no value of this type.
- * For use in a host function.
+ * For use in a host function: returns the value that argument `index` of the launch passes, and
+ * zero when the argument is not a value of this type.
  */
 FERRY_INLINE float
 ferry_float_call_value(const ferry_call *call, size_t index)

@@ -19,32 +19,34 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Conversions between float (IEEE-754 binary32) and the other numeric elements. The header of the target
- * element declares the function for arrays. Any thread may call every function.
+ * Conversions between float (IEEE-754 binary32) and the other numeric elements.
+ * A function that converts plain arrays is only in the header of its target element. Any thread may
+ * call every function.
  *
  * Policies:
  * - FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to the range of an integer.
  *   NaN becomes the integer 0. A value above a float's range becomes infinity, as IEEE-754 rounds
  *   it.
- * - FERRY_CONVERT_TRUNCATE rounds toward zero instead, also to a float with fewer digits. No finite
- *   value becomes infinity.
- * - FERRY_CONVERT_CHECK rounds as SATURATE but refuses values that do not fit. These are a value
- *   outside an integer's range after rounding, NaN for an integer, and a finite value that would
- *   become infinity. The call then fails with FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() returns
- *   the index of the first such element, and the target is unchanged.
+ * - FERRY_CONVERT_TRUNCATE differs from SATURATE in one thing: it rounds toward zero, also from a
+ *   float to one with fewer digits. No finite value becomes infinity.
+ * - FERRY_CONVERT_CHECK rounds as SATURATE does, but fails if a value does not fit. A value does
+ *   not fit if it is outside the integer's range after rounding, if it is NaN and the target is an
+ *   integer, or if it is finite and would become infinity. The call then returns
+ *   FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() returns the index of the first such element, and
+ *   the target is unchanged.
  * - An unknown policy fails with FERRY_ERROR_INVALID_ARGUMENT.
  *
- * `options` may be NULL, see ferry_copy(); options->convert is 0 or the policy of the call. A call
- * blocks unless options->event is set.
+ * `options` may be NULL, see ferry_copy(). options->convert must be 0 or the policy of the call. A
+ * call blocks unless options->event is set.
  *
- * For bool, 0 is false and every other value is true, also NaN, as in C; CHECK accepts only 0 and
- * 1. Complex numbers are converted part by part. A real number becomes a complex one with an
- * imaginary part of 0. NaN stays NaN, with unspecified bits.
+ * As in C, 0 becomes false and every other value, also NaN, becomes true; CHECK accepts only 0 and
+ * 1 for a bool. The two parts of a complex number are converted separately. A real number becomes a
+ * complex number whose imaginary part is 0. NaN stays NaN in a float, with unspecified bits.
  *
  * The functions for arrays block. Source and target must not overlap, except that they may begin at
- * the same address when the target's elements are not wider. Arrays need not be aligned. NULL with
- * count > 0 fails with FERRY_ERROR_INVALID_ARGUMENT, except that CHECK with a NULL target only
- * checks.
+ * the same address when the target's elements are not wider. Arrays need not be aligned. An array
+ * that is NULL fails with FERRY_ERROR_INVALID_ARGUMENT if count > 0. With CHECK the target may be
+ * NULL: the call then only checks the values.
  */
 
 #ifndef FERRY_BYTE_ELEMENT_H
@@ -54,13 +56,16 @@ FERRY_STATIC_ASSERT(sizeof(uint8_t) == 1, "byte.json: uint8_t does not have 1 by
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(uint8_t) <= 1, "byte.json: uint8_t is aligned to more than 1");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(uint8_t, FERRY_KIND_UINT), "byte.json: uint8_t is not of kind uint");
 
-/** The handle of a buffer of uint8_t (unsigned, 8 bits). {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of uint8_t (unsigned, 8 bits).
+ * {0} is a valid empty handle.
+ */
 typedef struct ferry_byte_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } ferry_byte_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_byte_element(void)
 {
@@ -92,13 +97,16 @@ FERRY_STATIC_ASSERT(sizeof(ferry_half) == 2, "half.json: ferry_half does not hav
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_half) <= 2, "half.json: ferry_half is aligned to more than 2");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_half, FERRY_KIND_FLOAT), "half.json: ferry_half is not of kind float");
 
-/** The handle of a buffer of ferry_half (IEEE-754 binary16). {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of ferry_half (IEEE-754 binary16).
+ * {0} is a valid empty handle.
+ */
 typedef struct ferry_half_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } ferry_half_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_half_element(void)
 {
@@ -130,13 +138,16 @@ FERRY_STATIC_ASSERT(sizeof(ferry_complex_float) == 8, "complex_float.json: ferry
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_complex_float) <= 4, "complex_float.json: ferry_complex_float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_complex_float, FERRY_KIND_COMPLEX), "complex_float.json: ferry_complex_float is not of kind complex");
 
-/** The handle of a buffer of ferry_complex_float (two IEEE-754 binary32). {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of ferry_complex_float (two IEEE-754 binary32).
+ * {0} is a valid empty handle.
+ */
 typedef struct ferry_complex_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } ferry_complex_float_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 ferry_complex_float_element(void)
 {
@@ -164,9 +175,10 @@ FERRY_CPP_ELEMENT(ferry_complex_float, ferry_complex_float_element)
 /* -- from byte -- */
 
 /**
- * Converts `count` elements of `source` into `target`.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size exceeds size_t),
- *         FERRY_ERROR_OUT_OF_RANGE (CHECK).
+ * Converts `count` elements of the array `source` into the array `target`. Blocks. The policies are
+ * explained at the top of this file.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (a size in bytes exceeds
+ *         size_t), FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
@@ -178,8 +190,8 @@ ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
 }
 
 /**
- * Copies `count` elements of the caller's memory into the buffer as
- * ferry_float_copy_from(), and converts them from uint8_t.
+ * Converts `count` values of uint8_t from the caller's memory, and copies them
+ * into the buffer as ferry_float_copy_from() does.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -193,8 +205,8 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8
 }
 
 /**
- * Converts `count` elements of one buffer into another of the same context, at the place where the
- * source is current.
+ * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
+ * same context, at the place where the source is current.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -211,9 +223,10 @@ ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, f
 /* -- from half -- */
 
 /**
- * Converts `count` elements of `source` into `target`.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size exceeds size_t),
- *         FERRY_ERROR_OUT_OF_RANGE (CHECK).
+ * Converts `count` elements of the array `source` into the array `target`. Blocks. The policies are
+ * explained at the top of this file.
+ * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (a size in bytes exceeds
+ *         size_t), FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_half_to_float(float *target, const ferry_half *source, size_t count,
@@ -225,8 +238,8 @@ ferry_convert_half_to_float(float *target, const ferry_half *source, size_t coun
 }
 
 /**
- * Copies `count` elements of the caller's memory into the buffer as
- * ferry_float_copy_from(), and converts them from ferry_half.
+ * Converts `count` values of ferry_half from the caller's memory, and copies them
+ * into the buffer as ferry_float_copy_from() does.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -240,8 +253,8 @@ ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry
 }
 
 /**
- * Converts `count` elements of one buffer into another of the same context, at the place where the
- * source is current.
+ * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
+ * same context, at the place where the source is current.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -258,8 +271,8 @@ ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, f
 /* -- to byte -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
- * them to uint8_t.
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
+ * converts them to uint8_t.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -275,8 +288,8 @@ ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *targ
 /* -- to half -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
- * them to ferry_half.
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
+ * converts them to ferry_half.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -292,8 +305,8 @@ ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *t
 /* -- to complex_float -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to(), and converts
- * them to ferry_complex_float.
+ * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
+ * converts them to ferry_complex_float.
  * @return as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status

@@ -26,10 +26,10 @@ FERRY_BEGIN_DECLS
  * @file
  * Buffers of struct mylib_cell, 176 bytes, aligned to 8.
  *
- * Each function is the typed form of the ferry_buffer function of the same name, and calls it.
+ * Each function calls the ferry_buffer function of the same name, whose comment has more details.
  * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
  * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
- * call any function. A program compiles and links nothing but the library.
+ * call any function. All functions are inline: a program links nothing but the library.
  */
 
 #ifndef MYLIB_CELL_ELEMENT_H
@@ -83,13 +83,16 @@ FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
 
-/** The handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8. {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8.
+ * {0} is a valid empty handle.
+ */
 typedef struct mylib_cell_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } mylib_cell_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 mylib_cell_element(void)
 {
@@ -173,13 +176,16 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** The handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. {0} is a valid empty handle. */
+/**
+ * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
+ * {0} is a valid empty handle.
+ */
 typedef struct mylib_vec3_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when empty. A copy of this struct is a
-                            borrowed handle */
+    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
+                            is the same handle, and adds no owner */
 } mylib_vec3_buffer;
 
-/** Returns the description of the element. It is valid while the calling code is loaded. */
+/** Returns the description of the element, which is valid as long as the calling code is loaded. */
 FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
 {
@@ -251,9 +257,9 @@ mylib_cell_create_from(ferry_context *context, const struct mylib_cell *source, 
  * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
  * replica. The caller owns `*out`.
  *
- * The buffer starts HOST_ONLY. Ferry never frees, moves, resizes or page-locks the memory. The
- * memory must stay valid until mylib_cell_unwrap(), or until the last handle is
- * destroyed. mylib_cell_abandon() ends a wrap whose memory is already gone.
+ * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
+ * memory. The memory must stay valid until mylib_cell_unwrap(), or until the last handle
+ * is destroyed. mylib_cell_abandon() ends a wrap whose memory is already gone.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_cell_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -267,8 +273,9 @@ mylib_cell_wrap_host(ferry_context *context, struct mylib_cell *memory, size_t c
  * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
  * The caller owns `*out`.
  *
- * The buffer starts DEVICE_ONLY. Its content is what the work on `ready_on` leaves in the memory.
- * The memory must stay valid as for mylib_cell_wrap_host().
+ * The buffer starts in FERRY_STATE_DEVICE_ONLY. It holds the values that the work which is queued
+ * on `ready_on` now leaves in the memory. The memory must stay valid as for
+ * mylib_cell_wrap_host().
  * @param ready_on NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_cell_create().
  */
@@ -280,10 +287,10 @@ mylib_cell_wrap_device(ferry_context *context, struct mylib_cell *memory, size_t
 }
 
 /**
- * Ends a wrap: copies newer bytes back into the wrapped memory and empties the handle. After a
- * failure the buffer stays wrapped.
- * @param stream waits for every use of the memory; NULL: the call blocks until every use has
- *         completed
+ * Ends a wrap: copies bytes that are newer at other places back into the wrapped memory, destroys
+ * the buffer, and empties the handle. After a failure the buffer stays wrapped.
+ * @param stream a stream that waits for every use of the memory; NULL: the call blocks until every
+ *         use has completed. ferry_buffer_unwrap() says how options of the wrap change this
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist.
  */
@@ -294,9 +301,9 @@ mylib_cell_unwrap(mylib_cell_buffer *buffer, ferry_stream *stream)
 }
 
 /**
- * Ends a wrap without touching its memory, which may be gone, and empties the handle. Bytes that
- * are newer elsewhere are lost. The call waits for work that still uses the memory. After a failure
- * the buffer stays wrapped.
+ * Ends a wrap without accessing its memory, which may already be freed, destroys the buffer, and
+ * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
+ * still uses the memory. After a failure the buffer stays wrapped.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
  *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
  */
@@ -308,7 +315,7 @@ mylib_cell_abandon(mylib_cell_buffer *buffer)
 
 /**
  * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
- * and view see each other's writes. The view keeps the base alive. Does not block. The caller owns
+ * and view show the same bytes. The view keeps the base alive. Does not block. The caller owns
  * `*out`.
  * @return the usual statuses.
  */
@@ -322,9 +329,10 @@ mylib_cell_view(mylib_cell_buffer base, size_t offset, size_t count, mylib_cell_
  * Creates a view that reads the bytes of any buffer as struct mylib_cell. The caller owns
  * `*out`.
  * @param offset_bytes start of the view, in bytes
- * @param count elements of struct mylib_cell; FERRY_REST requires that they divide the remaining
- *         bytes
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when size or alignment do not divide.
+ * @param count elements of struct mylib_cell. FERRY_REST takes all remaining bytes, which must
+ *         be a whole number of elements
+ * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
+ *         elements, or the start is not aligned for the new element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_cell_buffer *out)
@@ -333,8 +341,8 @@ mylib_cell_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, my
 }
 
 /**
- * Returns the typed handle of an untyped buffer in `*out`. The handle is borrowed: the call does
- * not add an owner.
+ * Sets `*out` to the typed handle of an untyped buffer. The call does not add an owner: do not
+ * destroy `*out` in addition to `raw`.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -354,8 +362,9 @@ mylib_cell_retain(mylib_cell_buffer buffer)
 }
 
 /**
- * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work stays
- * safe. Does not block. NULL and {0} have no effect.
+ * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work may
+ * still use the memory, which is reused only after that work has completed. Does not block, except
+ * as ferry_buffer_destroy() says. NULL and {0} have no effect.
  */
 FERRY_INLINE void
 mylib_cell_destroy(mylib_cell_buffer *buffer)
@@ -378,8 +387,8 @@ mylib_cell_bytes(mylib_cell_buffer buffer)
 }
 
 /**
- * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}. A
- * snapshot.
+ * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}.
+ * Other threads may change that at any time.
  */
 FERRY_INLINE ferry_state
 mylib_cell_state(mylib_cell_buffer buffer)
@@ -388,7 +397,8 @@ mylib_cell_state(mylib_cell_buffer buffer)
 }
 
 /**
- * Copies the buffer's properties to `*out`. A snapshot. Does not block for queued work.
+ * Copies the buffer's properties to `*out`. Other threads may change them at any time. Does not
+ * wait for queued work.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -398,8 +408,8 @@ mylib_cell_get_info(mylib_cell_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Changes the number of elements to `count`. Elements up to the smaller count keep their values
- * wherever they are current. New elements read as zero.
+ * Changes the number of elements to `count`. Elements below the smaller of the two counts keep
+ * their values. New elements read as zero.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
  *         buffers with views, and for held and wrapped buffers.
  */
@@ -413,8 +423,10 @@ mylib_cell_resize(mylib_cell_buffer buffer, size_t count)
 
 /**
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
- * copies the bytes that the host lacks. It blocks until queued work no longer writes them.
- * @return the usual statuses; FERRY_ERROR_BUSY, at once, when an open scope writes the range.
+ * copies the bytes that are not current on the host, and blocks until that copy and queued work
+ * that writes the range are done.
+ * @return the usual statuses; FERRY_ERROR_BUSY, without waiting, when another open scope writes the
+ *         range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct mylib_cell **out)
@@ -430,8 +442,8 @@ mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct 
 }
 
 /**
- * Opens an UPDATE scope on the host, as mylib_cell_read_host(). Replicas at other places
- * are stale once the scope is closed.
+ * Opens an UPDATE scope on the host, for reading and writing, as mylib_cell_read_host()
+ * does for reading. After the scope is closed, replicas at other places are stale.
  * @return as mylib_cell_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
  *         wrap.
  */
@@ -449,8 +461,8 @@ mylib_cell_update_host(mylib_cell_buffer buffer, ferry_scope *scope, struct myli
 }
 
 /**
- * Opens an OVERWRITE scope on the host, as mylib_cell_update_host(), but copies nothing
- * to the host. Elements that the caller does not write are unspecified.
+ * Opens an OVERWRITE scope on the host: as mylib_cell_update_host(), but copies nothing
+ * to the host. The caller must write every element; others are unspecified afterwards.
  * @return as mylib_cell_update_host().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -467,8 +479,8 @@ mylib_cell_overwrite_host(mylib_cell_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * These three functions open a host scope on `count` elements from `offset`, as the functions
- * above. They set `*out` to the address of element `offset`.
+ * The next three functions open a host scope on `count` elements from `offset`, and are otherwise
+ * as the three functions above. They set `*out` to the address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -516,9 +528,9 @@ mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t 
  * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
  * before the close. Sets `*out` to the device address of the first element.
  *
- * The call copies the bytes that the place lacks. It makes the stream wait for every earlier
- * conflicting use, and never waits for the stream's own work. It blocks only while it stages
- * pageable memory.
+ * The call queues copies of the bytes that are not current at the place, and makes the stream wait
+ * for every earlier use that conflicts. The calling thread does not wait for the work on the
+ * stream. It blocks only while it copies bytes from pageable to page-locked memory.
  * @param stream NULL: the default stream of a context with one device
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
  *         driver call is needed.
@@ -537,8 +549,9 @@ mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_sco
 }
 
 /**
- * Opens an UPDATE scope on the device, as mylib_cell_read_device(). Replicas at other
- * places are stale once the scope is closed.
+ * Opens an UPDATE scope on the device, for reading and writing, as
+ * mylib_cell_read_device() does for reading. After the scope is closed, replicas at other
+ * places are stale.
  * @return as mylib_cell_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
  *         wrap.
  */
@@ -556,8 +569,9 @@ mylib_cell_update_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_s
 }
 
 /**
- * Opens an OVERWRITE scope on the device, as mylib_cell_update_device(), but copies
- * nothing to the place. Elements that the work does not write are unspecified.
+ * Opens an OVERWRITE scope on the device: as mylib_cell_update_device(), but copies
+ * nothing to the place. The queued work must write every element; others are unspecified
+ * afterwards.
  * @return as mylib_cell_update_device().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -574,8 +588,8 @@ mylib_cell_overwrite_device(mylib_cell_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * These three functions open a device scope on `count` elements from `offset`, as the functions
- * above. They set `*out` to the device address of element `offset`.
+ * The next three functions open a device scope on `count` elements from `offset`, and are otherwise
+ * as the three functions above. They set `*out` to the device address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -620,9 +634,10 @@ mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_
 }
 
 /**
- * Blocks until no open scope prevents a scope with `access` on the handle's range.
- * @param timeout_ns longest wait in nanoseconds; 0 checks once
- * @return the usual statuses; FERRY_ERROR_BUSY when the time has passed.
+ * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
+ * itself.
+ * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
+ * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_wait_available(mylib_cell_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -631,10 +646,10 @@ mylib_cell_wait_available(mylib_cell_buffer buffer, ferry_access access, uint64_
 }
 
 /**
- * Opens a lease: a scope on the heap, with owners and a label. options->access is needed.
+ * Opens a lease: a scope on the heap, with counted owners and a label. options->access is required.
  *
- * Sets `*out_pointer` to the address of the first element. Give `*out` back with
- * ferry_lease_destroy(). <ferry/lease.h> has the whole contract.
+ * Sets `*out_pointer` to the address of the first element. The caller owns `*out` and destroys it
+ * with ferry_lease_destroy(). ferry_lease_open() says what the call waits for.
  * @return as ferry_lease_open().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -653,15 +668,16 @@ mylib_cell_lease(mylib_cell_buffer buffer, const ferry_lease_options *options, f
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * With NULL for `options` these calls block and report no progress. With options->event set they
- * are asynchronous, see ferry_copy(). For rows, for many ranges and for files larger than memory,
- * make regions and call ferry_copy().
+ * If `options` is NULL, the calls below block and report no progress. With options->event set they
+ * are asynchronous, see ferry_copy(). To copy rows or many ranges, make regions and call
+ * ferry_copy().
  */
 
 /**
- * Copies `count` elements of the caller's memory into the buffer, to the place where the range is
- * current, or to the place of options->stream. A blocking call returns when `source` may be reused.
- * After a failure each chunk holds its old or its new value.
+ * Copies `count` elements from the caller's memory into the buffer: to the place of
+ * options->stream, or without a stream to the place where the range is current. When a blocking
+ * call returns, the caller may reuse `source`. After a failure each chunk holds either its old or
+ * its new values.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -672,8 +688,8 @@ mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, const struct mylib
 }
 
 /**
- * Copies `count` elements to the caller's memory, from a place where the range is current. Creates
- * no replica.
+ * Copies `count` elements to the caller's memory, from a place where they are current. Creates no
+ * replica.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -684,8 +700,8 @@ mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *t
 }
 
 /**
- * Copies `count` elements between buffers of one context. Ranges of one buffer may overlap, as with
- * memmove().
+ * Copies `count` elements between buffers of one context. Two ranges of one buffer may overlap: the
+ * result is that of memmove().
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -696,7 +712,7 @@ mylib_cell_copy(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffe
 }
 
 /**
- * Sets each element of the range to `value`, where the range is current.
+ * Sets each element of the range to `value`, at the place where the range is current.
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -706,8 +722,8 @@ mylib_cell_fill(mylib_cell_buffer buffer, size_t offset, size_t count, struct my
 }
 
 /**
- * Reads `count` elements from a file, from byte `file_offset` on. The file holds the elements as
- * they are in memory, without a header.
+ * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file.
+ * The file holds the elements as they are in memory, without a header.
  * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
  *         offset larger than any file.
  */
@@ -719,7 +735,8 @@ mylib_cell_load(mylib_cell_buffer buffer, size_t offset, size_t count, const cha
 }
 
 /**
- * Writes the range to a file, from byte `file_offset` on; see ferry_buffer_store().
+ * Writes `count` elements to a file, starting at byte `file_offset` of the file; see
+ * ferry_buffer_store().
  * @return as mylib_cell_load().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -730,8 +747,8 @@ mylib_cell_store(mylib_cell_buffer buffer, size_t offset, size_t count, const ch
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements from the caller's memory. This
- * call checks nothing: ferry_copy() does.
+ * Returns a region for ferry_copy() that copies `count` elements from the caller's memory into the
+ * buffer. This function checks nothing; ferry_copy() does.
  */
 FERRY_INLINE ferry_copy_region
 mylib_cell_region_from(mylib_cell_buffer buffer, size_t offset, const struct mylib_cell *source, size_t count)
@@ -739,14 +756,17 @@ mylib_cell_region_from(mylib_cell_buffer buffer, size_t offset, const struct myl
     return ferry_buffer_region_from(buffer.raw, mylib_cell_element(), offset, source, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements to the caller's memory. */
+/**
+ * Returns a region for ferry_copy() that copies `count` elements of the buffer to the caller's
+ * memory.
+ */
 FERRY_INLINE ferry_copy_region
 mylib_cell_region_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *target, size_t count)
 {
     return ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, target, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements between buffers. */
+/** Returns a region for ferry_copy() that copies `count` elements from `source` to `target`. */
 FERRY_INLINE ferry_copy_region
 mylib_cell_region(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffer source, size_t source_offset, size_t count)
 {
@@ -756,13 +776,13 @@ mylib_cell_region(mylib_cell_buffer target, size_t target_offset, mylib_cell_buf
 /* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
 /*
- * These functions act on the handle's whole range. For a part of it, use a view or the ferry_buffer
- * function of the same name.
+ * The functions below act on the handle's whole range. For a part of it, use a view, or the
+ * ferry_buffer function of the same name.
  */
 
 /**
- * Makes the handle's range current at `place`. Blocks until the bytes have arrived, or with
- * options->event set returns at once.
+ * Makes the handle's range current at `place`, and blocks until the bytes have arrived. With
+ * options->event set the call returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
  * @return the usual statuses; FERRY_ERROR_CANCELLED.
  */
@@ -773,10 +793,10 @@ mylib_cell_sync_to(mylib_cell_buffer buffer, int place, const ferry_copy_options
 }
 
 /**
- * Reports that the program wrote the handle's range of the replica at `place` through a raw
- * pointer. The range is then current only there.
- * @param written_on the stream that writes; NULL: the host, or device work that completed before
- *         this call
+ * Declares that the program wrote the handle's range of the replica at `place` through a raw
+ * pointer. The range is then current only at that place.
+ * @param written_on the stream whose work writes the bytes; NULL: the host wrote them, or device
+ *         work that completed before this call
  * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
  *         the range are newer at another place.
  */
@@ -799,7 +819,8 @@ mylib_cell_invalidate(mylib_cell_buffer buffer, int place)
 }
 
 /**
- * Discards the content of the handle's range, which then reads as zero. Copies nothing.
+ * Declares that the values of the handle's range are no longer needed. The range then reads as
+ * zero. Copies nothing.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -831,7 +852,7 @@ mylib_cell_evict(mylib_cell_buffer buffer, int place)
 }
 
 /**
- * Blocks until no queued work uses the replica at `place`.
+ * Blocks until all queued work that uses the replica at `place` has completed.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -841,8 +862,8 @@ mylib_cell_wait_idle(mylib_cell_buffer buffer, int place)
 }
 
 /**
- * Returns true when every written byte of the handle's range is current at `place`; false for {0}.
- * A snapshot.
+ * Returns true when every written byte of the handle's range is current at `place`, and false for
+ * {0}. Other threads may change that at any time.
  */
 FERRY_INLINE bool
 mylib_cell_is_current(mylib_cell_buffer buffer, int place)
@@ -854,8 +875,8 @@ mylib_cell_is_current(mylib_cell_buffer buffer, int place)
  * Allocates the replica at `place` and keeps its address until mylib_cell_release(). Sets
  * `*out` to the address of this handle's first element.
  *
- * A held replica is not evicted, freed or resized. Holds are counted. The call copies nothing; use
- * mylib_cell_sync_to() to make the replica current.
+ * While it is held, the replica is not evicted, freed or resized. Each hold needs one release. The
+ * call copies nothing; use mylib_cell_sync_to() to make the replica current.
  * @return the usual statuses.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -871,7 +892,7 @@ mylib_cell_hold(mylib_cell_buffer buffer, int place, struct mylib_cell **out)
 }
 
 /**
- * Removes one hold of mylib_cell_hold() on the replica at `place`.
+ * Ends one hold that mylib_cell_hold() placed on the replica at `place`.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -881,8 +902,8 @@ mylib_cell_release(mylib_cell_buffer buffer, int place)
 }
 
 /**
- * Returns true when the host replica exists and is page-locked; false for {0}. A hold does not
- * page-lock.
+ * Returns true when the host replica exists and is page-locked; false for {0}.
+ * mylib_cell_hold() does not page-lock it.
  */
 FERRY_INLINE bool
 mylib_cell_is_page_locked(mylib_cell_buffer buffer)
@@ -891,10 +912,10 @@ mylib_cell_is_page_locked(mylib_cell_buffer buffer)
 }
 
 /**
- * Starts to copy the handle's range to `place` on a helper thread, and returns. Scopes and launches
- * that need the bytes wait for them. Work that the program queues on `stream` by itself is not
- * ordered after the prefetch. A prefetch that finds no memory copies nothing.
- * @param stream NULL: the default stream of the place
+ * Starts to make the handle's range current at `place`, and returns. A helper thread copies the
+ * bytes. Scopes and launches that need the bytes wait for the copy. Work that the program queues on
+ * `stream` directly does not wait. If there is no memory for it, a prefetch copies nothing.
+ * @param stream used only for managed memory; NULL: the default stream of the place
  * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
  *         prefetch.
  */
@@ -905,7 +926,8 @@ mylib_cell_prefetch(mylib_cell_buffer buffer, int place, ferry_stream *stream)
 }
 
 /**
- * Passes advice about the handle's range at `place`, the host or a device, to the driver.
+ * Passes advice about the handle's range to the driver. `place` is the place that the advice names:
+ * the host or a device.
  * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
  *         for memory that is not managed, or a device that takes no advice.
  */
@@ -918,8 +940,8 @@ mylib_cell_advise(mylib_cell_buffer buffer, ferry_advice advice, int place)
 /* -- arguments of kernels ---------------------------------------------------------------------- */
 
 /**
- * Returns the whole handle as an argument of a launch. The argument borrows the buffer; the launch
- * checks it.
+ * Returns an argument that passes the whole range of the handle to a launch. The argument adds no
+ * owner, and the launch checks it.
  */
 FERRY_INLINE ferry_argument
 mylib_cell_argument(mylib_cell_buffer buffer)
@@ -928,8 +950,8 @@ mylib_cell_argument(mylib_cell_buffer buffer)
 }
 
 /**
- * Returns `count` elements from `offset` as an argument of a launch, as
- * mylib_cell_argument().
+ * Returns an argument that passes `count` elements from `offset` to a launch. The argument adds no
+ * owner, and the launch checks it.
  */
 FERRY_INLINE ferry_argument
 mylib_cell_argument_range(mylib_cell_buffer buffer, size_t offset, size_t count)
@@ -938,8 +960,8 @@ mylib_cell_argument_range(mylib_cell_buffer buffer, size_t offset, size_t count)
 }
 
 /**
- * Returns one struct mylib_cell as an argument by value. `*value` must live until the launch
- * returns.
+ * Returns an argument that passes one struct mylib_cell by value. `*value` must stay valid until
+ * the launch returns.
  */
 FERRY_INLINE ferry_argument
 mylib_cell_value(const struct mylib_cell *value)
@@ -951,8 +973,9 @@ mylib_cell_value(const struct mylib_cell *value)
 }
 
 /**
- * Returns the array of argument `index` of a call; NULL when the argument is no array of this type.
- * For use in a host function. `out_count` receives the number of elements and may be NULL.
+ * For use in a host function: returns the array that argument `index` of the launch passes, and
+ * NULL when the argument is not an array of this type. `out_count` receives the number of elements
+ * and may be NULL.
  */
 FERRY_INLINE struct mylib_cell *
 mylib_cell_call_array(const ferry_call *call, size_t index, size_t *out_count)
@@ -961,8 +984,8 @@ mylib_cell_call_array(const ferry_call *call, size_t index, size_t *out_count)
 }
 
 /**
- * Returns the value of argument `index` of a call; zero when the argument is no value of this type.
- * For use in a host function.
+ * For use in a host function: returns the value that argument `index` of the launch passes, and
+ * zero when the argument is not a value of this type.
  */
 FERRY_INLINE struct mylib_cell
 mylib_cell_call_value(const ferry_call *call, size_t index)
@@ -979,8 +1002,8 @@ mylib_cell_call_value(const ferry_call *call, size_t index)
 /* -- to vec3, by mylib_cell_to_vec3(), for which all policies are equal -- */
 
 /**
- * For the functions below. mylib_cell_to_vec3() converts every value, so a check alone finds no
- * error.
+ * Called by the functions below. mylib_cell_to_vec3() can convert every value, so all policies
+ * have the same result, and a call with a NULL target, which only checks, finds no error.
  */
 FERRY_INLINE ferry_status
 mylib_cell_run_to_vec3(void *target, const void *source, size_t count, ferry_convert_policy policy)
@@ -992,7 +1015,7 @@ mylib_cell_run_to_vec3(void *target, const void *source, size_t count, ferry_con
 }
 
 /**
- * Converts `count` elements of `source` into `target`.
+ * Converts `count` elements of the array `source` into the array `target`. Blocks.
  * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
  *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
  */
@@ -1006,8 +1029,8 @@ mylib_convert_cell_to_vec3(struct mylib_vec3 *target, const struct mylib_cell *s
 }
 
 /**
- * Copies `count` elements to the caller's memory as mylib_cell_copy_to(), and converts
- * them to struct mylib_vec3.
+ * Copies `count` elements to the caller's memory as mylib_cell_copy_to() does, and
+ * converts them to struct mylib_vec3.
  * @param policy 0 means FERRY_CONVERT_SATURATE
  * @return as ferry_copy().
  */
@@ -1024,7 +1047,8 @@ mylib_cell_copy_to_vec3(mylib_cell_buffer buffer, size_t offset, struct mylib_ve
 }
 
 /**
- * Converts `count` elements of one buffer into another of the same context.
+ * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
+ * same context.
  * @param policy 0 means FERRY_CONVERT_SATURATE
  * @return as ferry_copy().
  */

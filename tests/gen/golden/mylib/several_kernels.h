@@ -26,15 +26,17 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Kernels, each written once: as CUDA for CUDA devices, and as a C function for others.
+ * Kernels that ferry-gen wrote from one description: as CUDA code for CUDA devices, and as a C
+ * function for all other devices.
  *
- * Maps of + - * / and square roots give the same bits on every device, unless "fast" allows fused
- * operations; other functions are within 2 units in the last place. The order in which a reduction
- * combines depends only on the number of elements, so that a device gives the same bits each time.
- * Any thread may call every function.
+ * A map that only adds, subtracts, multiplies, divides or takes square roots gives the same bits on
+ * every device, unless its option "fast" allows fused operations. Other functions are accurate to 2
+ * units in the last place. A reduction combines its elements in an order that depends
+ * only on their number, so it gives the same bits each time on one device. Any thread may call
+ * every function.
  */
 
-/** The kernels of one context. {0} is valid and empty. */
+/** The kernels of one context. {0} is a valid struct without kernels. */
 typedef struct mylib_several {
     ferry_context *context; /**< borrowed */
     ferry_kernel *linear_sum;
@@ -57,7 +59,7 @@ typedef struct mylib_several {
 
 /* -- host functions ---------------------------------------------------------------------------- */
 
-/* Loops are vectorized at -O2 too, and no operations are fused. */
+/* The compiler vectorizes these loops at -O2 too, and fuses no operations. */
 #if defined(__clang__)
 #define MYLIB_SEVERAL_H_LOOPS static inline
 #define MYLIB_SEVERAL_H_EXACT _Pragma("clang fp contract(off)")
@@ -72,7 +74,10 @@ typedef struct mylib_several {
 #define MYLIB_SEVERAL_H_INDEPENDENT
 #endif
 
-/* Without errno, which would keep compilers from vectorizing; gcc then assumes so in the whole source file. */
+/*
+ * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
+ * the whole source file.
+ */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wredundant-decls"
@@ -104,7 +109,10 @@ mylib_several_expf_(float x)
     return expf(x);
 }
 
-/* Without errno, which would keep compilers from vectorizing; gcc then assumes so in the whole source file. */
+/*
+ * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
+ * the whole source file.
+ */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wredundant-decls"
@@ -136,7 +144,7 @@ mylib_several_fmax_(double x, double y)
     return fmax(x, y);
 }
 
-/* A step from one index, which stays inside. */
+/* Returns `at + step`, or the nearest index in [0, end). */
 MYLIB_SEVERAL_H_LOOPS size_t
 mylib_several_near_(size_t at, int step, size_t end)
 {
@@ -145,7 +153,7 @@ mylib_several_near_(size_t at, int step, size_t end)
     return at + (size_t)step < end ? at + (size_t)step : end - 1;
 }
 
-/* What mylib_linear_sum does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_linear_sum on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_linear_sum_run(void **values_)
 {
@@ -186,7 +194,7 @@ mylib_linear_sum_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_roots does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_roots on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_roots_run(void **values_)
 {
@@ -221,7 +229,7 @@ mylib_roots_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_functions does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_functions on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_functions_run(void **values_)
 {
@@ -257,7 +265,7 @@ mylib_functions_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_shift does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_shift on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_shift_run(void **values_)
 {
@@ -297,7 +305,7 @@ mylib_shift_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_scale does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_scale on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_scale_run(void **values_)
 {
@@ -329,7 +337,7 @@ mylib_scale_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_dot does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_dot on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_dot_run(void **values_)
 {
@@ -366,7 +374,7 @@ mylib_dot_run(void **values_)
     partial_[0] = sums_[0];
 }
 
-/* The host function has combined everything into the first partial result. */
+/* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
 mylib_dot_finish_run(void **values_)
 {
@@ -405,7 +413,7 @@ mylib_dot_finish_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_total does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_total on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_total_run(void **values_)
 {
@@ -441,7 +449,7 @@ mylib_total_run(void **values_)
     partial_[0] = sums_[0];
 }
 
-/* The host function has combined everything into the first partial result. */
+/* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
 mylib_total_finish_run(void **values_)
 {
@@ -478,7 +486,7 @@ mylib_total_finish_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_longest does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_longest on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_longest_run(void **values_)
 {
@@ -514,7 +522,7 @@ mylib_longest_run(void **values_)
     partial_[0] = sums_[0];
 }
 
-/* The host function has combined everything into the first partial result. */
+/* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
 mylib_longest_finish_run(void **values_)
 {
@@ -551,7 +559,7 @@ mylib_longest_finish_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_least does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_least on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_least_run(void **values_)
 {
@@ -587,7 +595,7 @@ mylib_least_run(void **values_)
     partial_[0] = sums_[0];
 }
 
-/* The host function has combined everything into the first partial result. */
+/* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
 mylib_least_finish_run(void **values_)
 {
@@ -624,7 +632,7 @@ mylib_least_finish_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_count_above does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_count_above on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_count_above_run(void **values_)
 {
@@ -661,7 +669,7 @@ mylib_count_above_run(void **values_)
     partial_[0] = sums_[0];
 }
 
-/* The host function has combined everything into the first partial result. */
+/* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
 mylib_count_above_finish_run(void **values_)
 {
@@ -700,7 +708,7 @@ mylib_count_above_finish_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* What mylib_blur does, on the host. `values_` points to its arguments as the CUDA driver gets them. */
+/* Runs mylib_blur on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_blur_run(void **values_)
 {
@@ -777,7 +785,7 @@ mylib_blur_on_host(const ferry_call *call, void *user)
 
 /* -- descriptions ------------------------------------------------------------------------------ */
 
-/** Returns the description of mylib_linear_sum, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_linear_sum that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_linear_sum_source(ferry_parameter parameters[6])
 {
@@ -813,7 +821,7 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
     return source;
 }
 
-/** Returns the description of mylib_roots, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_roots that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_roots_source(ferry_parameter parameters[4])
 {
@@ -848,7 +856,7 @@ mylib_roots_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Returns the description of mylib_functions, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_functions that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_functions_source(ferry_parameter parameters[4])
 {
@@ -888,7 +896,7 @@ mylib_functions_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Returns the description of mylib_shift, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_shift that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_shift_source(ferry_parameter parameters[5])
 {
@@ -923,7 +931,7 @@ mylib_shift_source(ferry_parameter parameters[5])
     return source;
 }
 
-/** Returns the description of mylib_scale, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_scale that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_scale_source(ferry_parameter parameters[3])
 {
@@ -951,7 +959,7 @@ mylib_scale_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_dot, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_dot that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_dot_source(ferry_parameter parameters[4])
 {
@@ -999,7 +1007,10 @@ mylib_dot_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Returns the description of the kernel that combines partial results, which points into `parameters`. */
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_dot_finish_source(ferry_parameter parameters[3])
 {
@@ -1041,7 +1052,7 @@ mylib_dot_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_total, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_total that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_total_source(ferry_parameter parameters[3])
 {
@@ -1087,7 +1098,10 @@ mylib_total_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of the kernel that combines partial results, which points into `parameters`. */
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_total_finish_source(ferry_parameter parameters[3])
 {
@@ -1129,7 +1143,7 @@ mylib_total_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_longest, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_longest that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_longest_source(ferry_parameter parameters[3])
 {
@@ -1175,7 +1189,10 @@ mylib_longest_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of the kernel that combines partial results, which points into `parameters`. */
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_longest_finish_source(ferry_parameter parameters[3])
 {
@@ -1217,7 +1234,7 @@ mylib_longest_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_least, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_least that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_least_source(ferry_parameter parameters[3])
 {
@@ -1263,7 +1280,10 @@ mylib_least_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of the kernel that combines partial results, which points into `parameters`. */
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_least_finish_source(ferry_parameter parameters[3])
 {
@@ -1305,7 +1325,7 @@ mylib_least_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_count_above, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_count_above that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_count_above_source(ferry_parameter parameters[4])
 {
@@ -1352,7 +1372,10 @@ mylib_count_above_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Returns the description of the kernel that combines partial results, which points into `parameters`. */
+/**
+ * Fills `parameters`, and returns a description that points to them, of the kernel that combines
+ * partial results.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_count_above_finish_source(ferry_parameter parameters[3])
 {
@@ -1394,7 +1417,7 @@ mylib_count_above_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Returns the description of mylib_blur, which points into `parameters`. */
+/** Fills `parameters`, and returns a description of mylib_blur that points to them. */
 FERRY_INLINE ferry_kernel_source
 mylib_blur_source(ferry_parameter parameters[8])
 {
@@ -1466,8 +1489,9 @@ mylib_several_destroy(mylib_several *kernels)
 }
 
 /**
- * Creates the kernels. Compiles them where the context has a CUDA device, and blocks meanwhile. The
- * caller owns `*out` and destroys it before the context. On failure `*out` is unchanged.
+ * Creates the kernels. If the context has a CUDA device, the call compiles them, and blocks until
+ * that is done. The caller owns `*out` and destroys it before the context. On failure `*out` is
+ * unchanged.
  * @return as ferry_kernel_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1556,8 +1580,8 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /**
  * z = a * x + b * y.
  *
- * Queues linear_sum on the stream, for every element of the arrays, which have equal counts. Arrays
- * may be the same one, and may not overlap otherwise.
+ * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1582,8 +1606,8 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
 }
 
 /**
- * Queues roots on the stream, for every element of the arrays, which have equal counts. Arrays
- * may be the same one, and may not overlap otherwise.
+ * Queues roots on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1606,8 +1630,8 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues functions on the stream, for every element of the arrays, which have equal counts. Arrays
- * may be the same one, and may not overlap otherwise.
+ * Queues functions on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1630,8 +1654,8 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
 }
 
 /**
- * Queues shift on the stream, for every element of the arrays, which have equal counts. Arrays
- * may be the same one, and may not overlap otherwise.
+ * Queues shift on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1651,8 +1675,8 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
 }
 
 /**
- * Queues scale on the stream, for every element of the arrays, which have equal counts. Arrays
- * may be the same one, and may not overlap otherwise.
+ * Queues scale on the stream, for every element of the arrays. The arrays must have
+ * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1670,8 +1694,8 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 }
 
 /**
- * Queues dot on the stream and puts the sum into the first element of `out`. Does not
- * block for it. The arrays have equal counts.
+ * Queues dot on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1707,7 +1731,8 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 }
 
 /**
- * Puts the sum of dot into `*out`, and blocks until it is there. No elements give 0.
+ * Sets `*out` to the sum of dot, and blocks until it is computed.
+ * The result for no elements is 0.
  * @return as mylib_dot_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1725,8 +1750,8 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 }
 
 /**
- * Queues total on the stream and puts the sum into the first element of `out`. Does not
- * block for it. The arrays have equal counts.
+ * Queues total on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1759,7 +1784,8 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 }
 
 /**
- * Puts the sum of total into `*out`, and blocks until it is there. No elements give 0.
+ * Sets `*out` to the sum of total, and blocks until it is computed.
+ * The result for no elements is 0.
  * @return as mylib_total_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1777,8 +1803,8 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues longest on the stream and puts the max into the first element of `out`. Does not
- * block for it. The arrays have equal counts.
+ * Queues longest on the stream. The work writes the max to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1811,7 +1837,8 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 }
 
 /**
- * Puts the max of longest into `*out`, and blocks until it is there. No elements give -INFINITY.
+ * Sets `*out` to the max of longest, and blocks until it is computed.
+ * The result for no elements is -INFINITY.
  * @return as mylib_longest_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1829,8 +1856,8 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 }
 
 /**
- * Queues least on the stream and puts the min into the first element of `out`. Does not
- * block for it. The arrays have equal counts.
+ * Queues least on the stream. The work writes the min to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1863,7 +1890,8 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 }
 
 /**
- * Puts the min of least into `*out`, and blocks until it is there. No elements give 32767.
+ * Sets `*out` to the min of least, and blocks until it is computed.
+ * The result for no elements is 32767.
  * @return as mylib_least_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1881,8 +1909,8 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 }
 
 /**
- * Queues count_above on the stream and puts the sum into the first element of `out`. Does not
- * block for it. The arrays have equal counts.
+ * Queues count_above on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1916,7 +1944,8 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 }
 
 /**
- * Puts the sum of count_above into `*out`, and blocks until it is there. No elements give 0.
+ * Sets `*out` to the sum of count_above, and blocks until it is computed.
+ * The result for no elements is 0.
  * @return as mylib_count_above_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1934,9 +1963,9 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 }
 
 /**
- * Queues rows [first, first + count) of blur on the stream. The arrays have `rows` rows of
- * `columns` elements. The launch needs of an array that it reads these rows and 2 on each side, and
- * writes only these rows. Outside of the array the nearest element is read.
+ * Queues blur on the stream, for the rows [first, first + count). The arrays have
+ * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
+ * 2 on each side. Outside of the array it reads the nearest element.
  * @param count FERRY_REST means up to the last row
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small.
  */
@@ -1947,7 +1976,7 @@ mylib_blur(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffe
     const size_t rest = first < rows ? rows - first : 0, taken = count == FERRY_REST ? rest : count;
     const size_t from = first > 2 ? first - 2 : 0;
     const size_t to = taken > rest || rest - taken < 2 ? rows : first + taken + 2;
-    /* More rows than there are do not fit into any array. */
+    /* If there are fewer rows than `count`, this range fits into no array, and the launch fails. */
     const size_t written = taken > rest ? FERRY_REST - 1 : taken * columns;
     ferry_argument arguments[8];
 

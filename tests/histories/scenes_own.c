@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Scenes of owners: who keeps a context, in which order and on which threads they go. */
+#include "tests/histories/scenes.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+/* What keeps the context, or is kept; beside the parts of the loan. */
+enum { CONTEXT = 1 << PARTS, SECOND = 2 << PARTS, BUFFER = 4 << PARTS, VIEW = 8 << PARTS, ITEMS = PARTS + 4 };
+
+struct owned {
+    const struct scene *scene;
+    ferry_context *context, *second;
+    ferry_buffer *buffer, *view;
+    struct loan loan;
+    unsigned items, last, order; /* `last` goes alone, after all others */
+    atomic_int ended, errors;    /* messages: that it ended on a thread of its own, and errors */
+};
+
+static void
+note(ferry_log_level level, const char *message, void *user)
+{
+    struct owned *o = user;
+    if (level == FERRY_LOG_ERROR) {
+        fprintf(stderr, "%s\n", message);
+        atomic_fetch_add(&o->errors, 1);
+    }
+    if (strstr(message, "has ended it"))
+        atomic_fetch_add(&o->ended, 1);
+}
+
+static void
+give_back(struct owned *o, unsigned item)
+{
+    switch (item) {
+    case CONTEXT: ferry_context_destroy(&o->context); break;
+    case SECOND: ferry_context_destroy(&o->second); break;
+    case BUFFER: ferry_buffer_destroy(&o->buffer); break;
+    case VIEW: ferry_buffer_destroy(&o->view); break;
+    default: loan_drop_part(&o->loan, item); break;
+    }
+}
+
+/* Those of one of the two threads. */
+static void
+give_back_some(struct owned *o, unsigned mine)
+{
+    for (unsigned i = 0; i < ITEMS; i++) {
+        unsigned item = 1u << (i * 3 + o->order) % ITEMS;
+        if (item & mine & o->items)
+            give_back(o, item);
+    }
+}
+
+static void *
+give_back_odd(void *owned)
+{
+    give_back_some(owned, 0x2aa);
+    return NULL;
+}
+
+static void
+give_back_last(void *owned)
+{
+    struct owned *o = owned;
+    give_back(o, o->last);
+}
+
+static void
+give_back_in_release(void *memory, void *owned)
+{
+    (void)memory;
+    give_back_last(owned);
+}
+
+/* A lease of the buffer, what it is exported as, and perhaps a buffer of that. */
+static bool
+lend(struct owned *o)
+{
+    const struct scene *s = o->scene;
+    ferry_lease_options options = {.access = s->flags & 1 ? FERRY_UPDATE : FERRY_READ, .place = (s->flags >> 1) & 1, .label = "an owner"};
+    if (!WENT(s, ferry_buffer_create_from(o->context, INT, (int[]){7, 7, 7}, 3, NULL, &o->buffer)))
+        return false;
+    if (!WENT(s, ferry_buffer_view(o->buffer, INT, 1, 2, &o->view)) || !WENT(s, loan_open(&o->loan, s->flags & 4 ? o->view : o->buffer, &options)))
+        return false;
+    (void)WENT(s, loan_export(&o->loan, VERSIONED));
+    ferry_status status = s->offset & 1 ? loan_import(&o->loan, o->context, NULL) : FERRY_OK;
+    if (status != FERRY_OK)
+        AMONG(status, FERRY_ERROR_UNSUPPORTED);
+    if (!o->loan.versioned)
+        (void)WENT(s, loan_export(&o->loan, VERSIONED));
+    (void)WENT(s, loan_export(&o->loan, s->flags & 1 ? LEGACY : ARROW));
+    return true;
+}
+
+/* Who goes last ends the context: here, or where it may not wait, on a thread of its own. */
+static void
+end_last(struct owned *o)
+{
+    const struct scene *s = o->scene;
+    static const int memory[4];
+    ferry_wrap_options options = {.read_only = true, .on_release = give_back_in_release, .user = o};
+    ferry_buffer *wrap;
+    bool apart = o->last < CONTEXT;
+    if (s->flags & 8 && WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, (void *)(uintptr_t)memory, 4, &options, &wrap))) {
+        apart = true;
+        ferry_buffer_destroy(&wrap);
+    } else
+        run_elsewhere(give_back_last, o);
+    while (apart && atomic_load(&o->ended) == 0 && atomic_load(&o->errors) == 0)
+        sched_yield();
+    if (atomic_load(&o->ended) != apart || atomic_load(&o->errors) > 0)
+        SCENE_WRONG("a context has ended on %d threads of its own instead of %d, with %d errors", (int)o->ended, apart, (int)o->errors);
+}
+
+/* All owners of a context go, from two threads, and the last one alone. */
+void
+scene_owners(const struct scene *s)
+{
+    struct owned o = {.scene = s, .order = (unsigned)s->count, .loan = {.order = (unsigned)s->count}};
+    char devices[64];
+    pthread_t thread;
+    snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "), s->world->setup.device);
+    /* Two contexts do not end at once on one fake GPU. */
+    ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated", .log = note, .log_user = &o};
+    if (!WENT(s, ferry_context_create(&options, &o.context)))
+        return;
+    o.second = ferry_context_retain(o.context);
+    if (!lend(&o))
+        SCENE_WRONG("nothing is lent");
+    const int *lent = (s->flags & 6) == 0 || (s->flags & 6) == 4 ? o.loan.memory : NULL;
+    o.items = loan_parts(&o.loan) | CONTEXT | SECOND | BUFFER | VIEW;
+    unsigned owners = o.items & ~(unsigned)(BUFFER | VIEW), which = (unsigned)(s->offset % ITEMS);
+    while (!(owners & 1u << which))
+        which = (which + 1) % ITEMS;
+    o.last = 1u << which;
+    o.items &= ~o.last;
+    if (pthread_create(&thread, NULL, give_back_odd, &o) != 0)
+        SCENE_WRONG("no thread");
+    give_back_some(&o, 0x155);
+    pthread_join(thread, NULL);
+    if (lent && o.last < CONTEXT && lent[0] != 7)
+        SCENE_WRONG("the last owner has %d instead of 7", lent[0]);
+    end_last(&o);
+}
