@@ -4,7 +4,7 @@
 
 usage: heat.py [STEPS [SIZE [PICTURE.png]]]
 
-The plate starts cold but for a hot square. Its edges stay cold. Each step is a kernel on two arrays that change places. The plate
+The plate starts cold, with a hot square. Its edges stay cold. Each step is a kernel on two arrays that change places. The plate
 crosses only to be drawn, four times; matplotlib draws it, where it is installed. FERRY_DEVICE names the device.
 """
 
