@@ -225,6 +225,18 @@ def test_exit_with_work_in_flight():
         e = a.copy_to(numpy.empty(4), wait=False)
         access = a.read(device=1)
     """)
+    # Nothing but the exit waits for these.
+    assert run("""
+        import ferry, time
+        c = ferry.Context("emulated:1")
+        def slow(x):
+            time.sleep(0.1)
+            print("done", flush=True)
+        k = ferry.Kernel("slow", host=slow, parameters=["update f8 x"], context=c)
+        a = ferry.empty(4, "f8", context=c)
+        k(None, 4, a)
+        k(None, 4, a)
+    """).count("done") == 2
 
 
 def test_exit_in_any_state():
