@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Run one static analyser over src/, include/, cli/, mpi/ and examples/.
+"""Run one static analyser over src/, include/, cli/, mpi/, examples/ and python/, which cppcheck leaves out: it needs the macros of Python.h.
 
 usage: analyse.py clang-tidy|cppcheck|gcc BUILD-FOLDER [OPTION-OF-CLANG-TIDY...]
 
@@ -18,6 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "cli", "examples", "mpi")
+COMPILED = (*FOLDERS, "python")
 
 # cppcheck 2.10 does not see that an output was written whenever the status is FERRY_OK; compilers, the clang analyser
 # and the memory sanitizer do. Nor that mapping over what is mapped, and unmapping a part, is no allocation and no release; leaks and uses of
@@ -39,7 +40,7 @@ def sources(build):
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         path = pathlib.Path(os.path.normpath(os.path.join(entry["directory"], entry["file"])))
         if path.suffix == ".c" and path.is_relative_to(ROOT) and not path.is_relative_to(build):
-            if path.relative_to(ROOT).parts[0] in FOLDERS:
+            if path.relative_to(ROOT).parts[0] in COMPILED:
                 entries.setdefault(path, entry)
     return sorted(entries.items(), key=lambda item: -item[0].stat().st_size)
 

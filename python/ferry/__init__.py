@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""Typed arrays that live on the host and on GPUs at once.
+
+An Array keeps a copy on the host and one on each device that needs it, and knows which is current where. Values are
+used inside an access, `with a.read() as h:` on the host or `with a.update(stream=s) as d:` on a device, and Ferry copies
+only what that place lacks.
+"""
+
+from __future__ import annotations
+
+from . import _exchange, _ferry
+from ._array import Array, array, empty, from_arrow, from_dlpack, load, wrap, zeros
+from ._context import Context, Count, Memory, Place, Stats, Stream, Trace, Transfer, default_context, stats, trace
+from ._element import element
+from ._exchange import Access
+from ._ferry import (ArgumentError, BusyError, CancelledError, CompileError, ConflictError, DeviceError, DeviceLostError,
+                     Element, Error, Event, FileError, NoDeviceError, OutOfMemoryError, RangeError, SizeError, StateError,
+                     UnsupportedError, WrongContextError, WrongTypeError)
+from ._file import FileStats, stream_file
+from ._kernel import Grid, Kernel, grid
+
+_ferry.set_access_type(Access)
+
+__version__ = _ferry.version
+__all__ = [
+    "Access", "ArgumentError", "Array", "BusyError", "CancelledError", "CompileError", "ConflictError", "Context", "Count",
+    "DeviceError", "DeviceLostError", "Element", "Error", "Event", "FileError", "FileStats", "Grid", "Kernel", "Memory",
+    "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "SizeError", "StateError", "Stats", "Stream", "Trace",
+    "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "empty",
+    "from_arrow", "from_dlpack", "grid", "load", "stats", "stream_file", "trace", "wrap", "zeros",
+]
+del _exchange

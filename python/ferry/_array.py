@@ -1,0 +1,561 @@
+# SPDX-License-Identifier: MIT
+"""Arrays that live on the host and on devices at once."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import _exchange, _ferry
+from ._context import Context, Count, Place, Stream, default_context
+from ._element import element, pack
+from ._ferry import Element
+
+_POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of integers."""
+    try:
+        return (operator.index(shape),)
+    except TypeError:
+        return tuple(operator.index(size) for size in shape)
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements, the last index fastest."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size or 1
+    return tuple(reversed(strides))
+
+
+def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """True when the elements lie next to each other in some order of the dimensions."""
+    step = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, shape) if size != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def progress_function(progress: Any) -> Callable[[int, int], object] | None:
+    """A function of the bytes done and in total, from a function or from a bar such as tqdm's."""
+    if progress is None:
+        return None
+    if callable(progress) and not hasattr(progress, "update"):
+        function: Callable[[int, int], object] = progress
+        return function
+    if not hasattr(progress, "update"):
+        raise _ferry.WrongTypeError("progress must be a function or have update(), as the bars of tqdm do")
+    last = 0
+
+    def step(done: int, total: int) -> None:
+        nonlocal last
+        if getattr(progress, "total", total) != total:
+            progress.total = total
+        progress.update(done - last)
+        last = done
+
+    return step
+
+
+class Array(_ferry.Array):
+    """A typed array with a copy on the host and one on each device that needs it.
+
+    ferry.array(), empty(), zeros(), wrap(), from_dlpack(), from_arrow() and load() make one. Its values are reached
+    through an access, which says where and how they are used, so that Ferry copies only what the place lacks:
+
+    >>> import ferry
+    >>> a = ferry.zeros(4, "f4")
+    >>> with a.update() as h:
+    ...     h[1] = 2.5
+    >>> a.tolist()
+    [0.0, 2.5, 0.0, 0.0]
+    """
+
+    __slots__ = ()
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Places that hold every written byte of the array. 0 is the host."""
+        return self._places("places_current")
+
+    @property
+    def copies(self) -> tuple[int, ...]:
+        """Places that have memory for the array, current or not."""
+        return self._places("places_with_copy")
+
+    def _places(self, key: str) -> tuple[int, ...]:
+        bits = self._info()[key]
+        return tuple(place for place in range(32) if bits >> place & 1)
+
+    @property
+    def name(self) -> str:
+        """Name in messages; "" when it has none."""
+        return str(self._info()["name"])
+
+    @property
+    def read_only(self) -> bool:
+        """True for wrapped memory that must not change."""
+        return bool(self._info()["read_only"])
+
+    def stats(self) -> dict[str, Any]:
+        """Transfers of the array, and what holds it: leases, copies, bytes."""
+        info = self._info()
+        return {key: Count(*value) if isinstance(value, tuple) else value for key, value in info.items()}
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<ferry.Array, closed>"
+        name = f" {self.name!r}" if self.name else ""
+        return f"<ferry.Array{name} {self.dtype.name}{list(self.shape)} {self.state} {self._describe_places()}>"
+
+    def _describe_places(self) -> str:
+        current, places = self.places, [self.context.place(index) for index in self.copies]
+        return "copies: " + (", ".join(self._describe_place(place, place.place in current) for place in places) or "none")
+
+    @staticmethod
+    def _describe_place(place: Place, current: bool) -> str:
+        where = "host" if place.place == 0 else f"{place.kind}:{place.place - 1}"
+        return where if current else f"{where} (stale)"
+
+    def close(self) -> None:
+        """Give the array back before its last reference goes. Views, exports and ndarrays keep its memory.
+
+        The owner of wrapped memory finds the newest values there on return.
+        """
+        if self.closed:
+            return
+        info = self._info()
+        if info["borrowed"] and not info["read_only"] and 0 in self.copies:
+            self.sync_to(0)
+        self._close()
+
+    # -- views -------------------------------------------------------------------------------------------------------
+
+    def _strides(self) -> tuple[int, ...]:
+        return tuple(stride // self.itemsize for stride in self.strides)
+
+    def __getitem__(self, key: Any) -> Array:
+        """A view: it shares memory and state with the array. Its elements must lie next to each other."""
+        keys = key if isinstance(key, tuple) else (key,)
+        rest = [at for at, one in enumerate(keys) if one is Ellipsis]
+        if len(rest) == 1:
+            at = rest[0]
+            keys = keys[:at] + (slice(None),) * (self.ndim - len(keys) + 1) + keys[at + 1:]
+        if len(keys) > self.ndim:
+            raise _ferry.RangeError(f"{len(keys)} indices for an array of {self.ndim} dimensions")
+        offset, shape, strides = 0, [], []
+        for dimension, (size, stride) in enumerate(zip(self.shape, self._strides())):
+            index = keys[dimension] if dimension < len(keys) else slice(None)
+            if isinstance(index, slice):
+                start, stop, step = index.indices(size)
+                if step < 0:
+                    raise _ferry.UnsupportedError("a view cannot run backwards: index the ndarray of an access")
+                count = len(range(start, stop, step))
+                offset += start * stride if count else 0
+                shape.append(count)
+                strides.append(stride * step)
+                continue
+            try:
+                position = operator.index(index) if not isinstance(index, bool) else None
+            except TypeError:
+                position = None
+            if position is None:
+                raise _ferry.WrongTypeError(f"an index of a view is an integer or a slice, not {index!r}")
+            if not -size <= position < size:
+                raise _ferry.RangeError(f"index {position} of a dimension of {size}")
+            offset += position % size * stride
+        if 0 in shape:
+            return self._view(self.dtype, 0, tuple(shape), None)
+        if not is_packed(tuple(shape), tuple(strides)):
+            raise _ferry.UnsupportedError("the elements of this view do not lie next to each other: index the ndarray of an access")
+        return self._view(self.dtype, offset * self.itemsize, tuple(shape), tuple(strides))
+
+    def view(self, dtype: Any) -> Array:
+        """Return a view of the same bytes as another element. The last dimension grows or shrinks to fit."""
+        kind = element(dtype)
+        if self._strides() != c_strides(self.shape) and kind.itemsize != self.itemsize:
+            raise _ferry.UnsupportedError("only an array in C order can be viewed as an element of another size")
+        if kind.itemsize == self.itemsize:
+            return self._view(kind, 0, self.shape, self._strides())
+        if not self.shape:
+            raise _ferry.WrongTypeError("an array without dimensions can only be viewed as an element of its size")
+        last, rest = divmod(self.shape[-1] * self.itemsize, kind.itemsize)
+        if rest:
+            raise _ferry.WrongTypeError(f"rows of {self.shape[-1] * self.itemsize} bytes are no whole number of {kind.name}")
+        return self._view(kind, 0, (*self.shape[:-1], last), None)
+
+    def reshape(self, *shape: Any) -> Array:
+        """Return a view of another shape in C order. One size may be -1."""
+        sizes = shape_of(shape[0]) if len(shape) == 1 else shape_of(shape)
+        if sizes.count(-1) == 1:
+            rest = math.prod(size for size in sizes if size != -1)
+            if rest == 0 or self.size % rest:
+                raise _ferry.ArgumentError(f"cannot reshape {self.size} elements to {sizes}")
+            sizes = tuple(self.size // rest if size == -1 else size for size in sizes)
+        if math.prod(sizes) != self.size or any(size < 0 for size in sizes):
+            raise _ferry.ArgumentError(f"cannot reshape {self.size} elements to {sizes}")
+        if self.size and any(size != 1 and stride != step for size, stride, step
+                             in zip(self.shape, self._strides(), c_strides(self.shape))):
+            raise _ferry.UnsupportedError("only an array in C order can be reshaped")
+        return self._view(self.dtype, 0, sizes, None)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Array:
+        """Return a new array with the same values, copied where they are current."""
+        return self._like(self.dtype, 0, None)
+
+    __copy__ = copy
+    __contains__ = None  # a search by identity would be silently false
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        return operator.index(self.item())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.copy()
+
+    def astype(self, dtype: Any, *, policy: str = "saturate", stream: Stream | None = None) -> Array:
+        """Return a new array of another element, converted where the values are current.
+
+        `policy` says what happens to values that do not fit: "saturate" rounds and clamps, "truncate" rounds toward
+        zero and clamps, "check" raises RangeError.
+        """
+        if policy not in _POLICIES:
+            raise _ferry.ArgumentError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
+        return self._like(element(dtype), _POLICIES[policy], stream)
+
+    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None) -> Array:
+        made = type(self)._create(self.context, kind, self.shape, name, 0, 0)
+        made = made._view(kind, 0, self.shape, self._strides())
+        if self.size:
+            _ferry.copy(made, self, None, convert, stream, True, None, 0, False, False)
+        return made
+
+    def fill(self, value: Any, *, stream: Stream | None = None) -> None:
+        """Set each element to `value`, where the array is current."""
+        _ferry.fill(self, bytes(pack(self.dtype, value)), stream)
+
+    def copy_from(self, source: Any, *, stream: Stream | None = None, wait: bool = True, progress: Any = None,
+                  convert: str | None = None) -> Any:
+        """Copy another array, or memory that exports a buffer, into this one.
+
+        Without `wait` it returns an Event, and the source must not change until that is done. `convert` is the policy
+        of astype(), for elements that differ.
+        """
+        return self._copy(self, source, stream, wait, progress, convert)
+
+    def copy_to(self, target: Any, *, stream: Stream | None = None, wait: bool = True, progress: Any = None,
+                convert: str | None = None) -> Any:
+        """Copy this array into another one, or into memory that exports a writable buffer."""
+        return self._copy(target, self, stream, wait, progress, convert)
+
+    def _copy(self, target: Any, source: Any, stream: Stream | None, wait: bool, progress: Any, convert: str | None) -> Any:
+        other = source if target is self else target
+        if convert is not None and convert not in _POLICIES:
+            raise _ferry.ArgumentError(f"convert is one of {', '.join(_POLICIES)}, not {convert!r}")
+        if isinstance(other, (str, os.PathLike)):
+            raise _ferry.WrongTypeError("a path: use store() and load_from()")
+        shape, strides = (other.shape, other._strides()) if isinstance(other, Array) else _shape_of_memory(other)
+        if shape != self.shape:
+            raise _ferry.ArgumentError(f"the shapes {shape} and {self.shape} differ")
+        if (strides or c_strides(shape)) != self._strides() and self.size > 1:
+            raise _ferry.UnsupportedError("the order of the dimensions differs")
+        return _ferry.copy(target, source, None, _POLICIES[convert] if convert else 0, stream, wait,
+                           progress_function(progress), 0, False, False)
+
+    def store(self, path: str | os.PathLike[str], *, offset: int = 0, wait: bool = True, progress: Any = None,
+              direct: bool = False, keep_rest: bool = False) -> Any:
+        """Write the raw elements to a file, from byte `offset` on, from where they are current."""
+        return _ferry.copy(os.fsencode(path), self, False, 0, None, wait, progress_function(progress), offset, direct, keep_rest)
+
+    def load_from(self, path: str | os.PathLike[str], *, offset: int = 0, wait: bool = True, progress: Any = None,
+                  direct: bool = False, stream: Stream | None = None) -> Any:
+        """Read raw elements from byte `offset` of a file into the array."""
+        return _ferry.copy(self, os.fsencode(path), False, 0, stream, wait, progress_function(progress), offset, direct, False)
+
+    def prefetch(self, device: int = 1) -> None:
+        """Start to copy the array to a place. Later uses there wait for it."""
+        _ferry.prefetch(self, device)
+
+    def sync_to(self, device: int) -> None:
+        """Copy the array to a place, and wait for it."""
+        _ferry.sync_to(self, device)
+
+    def evict(self, device: int) -> None:
+        """Free the copy at a place. What only it holds is copied elsewhere first."""
+        _ferry.evict(self, device)
+
+    # -- other libraries ---------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """A copy as an ndarray, straight from where it is newest. It keeps nothing open."""
+        import numpy
+
+        if copy is False:
+            raise ValueError("np.asarray(a) copies: read a ferry.Array in place with `with a.read() as h`")
+        own = self.dtype.dtype
+        memory = numpy.empty(self.size * self.itemsize, numpy.uint8)
+        if self.size:
+            _ferry.copy(memory, self, self.dtype, 0, None, True, None, 0, False, False)
+        made = numpy.ndarray(self.shape, own, memory, 0, self.strides)
+        return made if dtype is None or numpy.dtype(dtype) == own else made.astype(dtype)
+
+    def numpy(self) -> Any:
+        """Return a copy as an ndarray; as np.asarray()."""
+        return self.__array__()
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the elements in the order of memory."""
+        memory = bytearray(self.nbytes)
+        if self.size:
+            _ferry.copy(memory, self, self.dtype, 0, None, True, None, 0, False, False)
+        return bytes(memory)
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers."""
+        flat: Any = memoryview(self.tobytes())
+        if self.dtype.format is None or self.dtype.kind not in ("float", "int", "uint", "bool") or \
+                self._strides() != c_strides(self.shape):
+            return self.numpy().tolist()
+        if not self.shape:
+            return flat.cast(self.dtype.format)[0]
+        if not self.size:
+            return _nothing(self.shape)
+        return flat.cast(self.dtype.format, self.shape).tolist()
+
+    def item(self) -> Any:
+        """Return the only value as a number of Python."""
+        if self.size != 1:
+            raise _ferry.ArgumentError(f"item() is for arrays of one element, not {self.size}")
+        from ._element import value_of
+
+        return value_of(self.dtype, self.tobytes())
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        return _exchange.export_dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _exchange.device_of(self)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        access: _exchange.Access = self.read()
+        return access.__arrow_c_array__(requested_schema)
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **options: Any) -> tuple[object, object]:
+        place = _ferry.newest_place(self)
+        cuda = place and self.context.place(place).dlpack_device[0] == 2
+        access: _exchange.Access = self.read(device=place if cuda else None)
+        return access.__arrow_c_device_array__(requested_schema, **options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle by value; from protocol 5 on without a copy where the pickler takes memory out of band."""
+        data: Any = self.tobytes() if protocol < 5 or not self.size else self._lend_bytes()
+        return _restore, (data, _describe(self.dtype), self.shape, self._strides(), self.name or None)
+
+    def _lend_bytes(self) -> Any:
+        import pickle
+
+        return pickle.PickleBuffer(self._view(element("u1"), 0, (self.nbytes,), None).read())
+
+
+def _nothing(shape: tuple[int, ...]) -> list[Any]:
+    return [] if shape[0] == 0 else [_nothing(shape[1:]) for _ in range(shape[0])]
+
+
+def _shape_of_memory(memory: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    view = memoryview(memory)
+    if not view.c_contiguous:
+        raise _ferry.UnsupportedError("the memory is not in C order: copy it first")
+    return view.shape or (), None
+
+
+def _describe(kind: Element) -> Any:
+    """An element as pickles carry it."""
+    if kind.kind != "struct":
+        return kind.name if kind.kind == "bfloat" else kind.typestr
+    fields = [(name, field.kind, field.bits, offset, count) for name, field, offset, count in kind.fields]
+    return (kind.name, kind.itemsize, kind.alignment, fields)
+
+
+def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple[int, ...], name: str | None) -> Array:
+    """The array of a pickle, in the default context."""
+    if isinstance(described, str):
+        kind = element(described)
+    else:
+        from ._element import _KINDS
+
+        fields = [(field, _KINDS[family], bits, offset, count) for field, family, bits, offset, count in described[3]]
+        kind = _ferry.make_struct(described[0], described[1], described[2], None, fields)
+    made = Array._create(default_context(), kind, shape, name, 0, 0)
+    if made.size:
+        _ferry.copy(made, data, kind, 0, None, True, None, 0, False, False)
+    return made if strides == c_strides(shape) else made._view(kind, 0, shape, strides)
+
+
+def empty(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
+          align: int = 0) -> Array:
+    """Return an array that reads as zero, and has no memory at any place yet.
+
+    >>> import ferry
+    >>> ferry.empty((2, 3), "i4").shape
+    (2, 3)
+    """
+    return Array._create(context or default_context(), element(dtype), shape_of(shape), name, 0, align)
+
+
+def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
+          align: int = 0) -> Array:
+    """Return an array of zeros; as empty(), whose arrays read as zero.
+
+    >>> import ferry
+    >>> ferry.zeros(2).tolist()
+    [0.0, 0.0]
+    """
+    return empty(shape, dtype, context=context, name=name, align=align)
+
+
+def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None) -> Array:
+    """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array.
+
+    Lists and numbers need NumPy. With a `dtype` NumPy converts first.
+
+    >>> import array, ferry
+    >>> ferry.array(array.array("d", [1, 2])).tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(source, Array):
+        if context is not None and context is not source.context:
+            source = source.numpy()
+        else:
+            return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None, name)
+    kind = None if dtype is None else element(dtype)
+    own = getattr(source, "dtype", None)
+    if not _exports_memory(source):
+        import numpy
+
+        source = numpy.asarray(source, dtype=None if kind is None else kind.dtype)
+        kind = kind or element(source.dtype)
+    elif own is not None and type(own).__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+        if kind is None:
+            kind = element(own)
+        elif own != kind.dtype:
+            source = source.astype(kind.dtype)
+    elif kind is not None and not _holds(source, kind):
+        import numpy
+
+        source = numpy.asarray(memoryview(source)).astype(kind.dtype)
+    if kind is not None and kind.format is None:
+        return Array._create_from(context or default_context(), source.view("u2"), element("u2"), name).view(kind)
+    return Array._create_from(context or default_context(), source, kind, name)
+
+
+def _holds(exporter: Any, kind: Element) -> bool:
+    """True when the items of an exporter are of this element already."""
+    try:
+        return _ferry.element_of(exporter) is kind
+    except _ferry.Error:
+        return False
+
+
+def _exports_memory(source: Any) -> bool:
+    try:
+        memoryview(source).release()
+    except TypeError:
+        return False
+    except ValueError:  # NumPy has no format for it
+        return True
+    return True
+
+
+def wrap(memory: Any, dtype: Any = None, *, read_only: bool | None = None, context: Context | None = None,
+         name: str | None = None) -> Array:
+    """Return an array over memory of the host that exports a buffer, without a copy.
+
+    The memory stays its owner's and becomes the host copy of the array, so that the owner sees what an access of the
+    host wrote. Values that are newer on a device come back when the array is read on the host, or ends. Do not write
+    the memory by other ways while the array lives.
+
+    >>> import ferry
+    >>> memory = bytearray(4)
+    >>> a = ferry.wrap(memory)
+    >>> a.fill(7)
+    >>> memory[0]
+    7
+    """
+    if isinstance(memory, Array):
+        raise _ferry.WrongTypeError("wrap takes memory of the host: a view of an Array is a[...]")
+    kind = None if dtype is None else element(dtype)
+    if read_only is None:
+        try:
+            with memoryview(memory) as view:
+                read_only = view.readonly
+        except TypeError as error:
+            raise _ferry.WrongTypeError(f"wrap: {error}") from error
+    return Array._wrap(context or default_context(), memory, kind, read_only, name)
+
+
+def from_dlpack(source: Any, *, read_only: bool | None = None, copy: bool | None = None,
+                context: Context | None = None) -> Array:
+    """Return an array over the memory of another library's array, without a copy where that is possible.
+
+    `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
+    do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none. A
+    copy may be written.
+    """
+    made: Array = _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
+    return made
+
+
+def from_arrow(source: Any, *, context: Context | None = None) -> Array:
+    """Return a read-only array over an Arrow array of numbers without nulls, such as one of pyarrow."""
+    if hasattr(source, "__arrow_c_device_array__"):
+        schema, memory = source.__arrow_c_device_array__()
+    else:
+        schema, memory = source.__arrow_c_array__()
+    return _ferry.import_arrow(Array, context or default_context(), schema, memory)
+
+
+def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: int = 0, context: Context | None = None,
+         name: str | None = None, stream: Stream | None = None, progress: Any = None) -> Array:
+    """Return an array with the raw elements of a file, from byte `offset` on. One size may be -1: up to the end."""
+    kind, sizes = element(dtype), shape_of(shape)
+    if sizes.count(-1) == 1:
+        rest = math.prod(size for size in sizes if size != -1) * kind.itemsize
+        count, odd = divmod(max(os.path.getsize(path) - offset, 0), rest) if rest else (0, 0)
+        if odd:
+            raise _ferry.FileError(f"{os.fspath(path)}: the bytes after offset {offset} are no whole number of {rest}")
+        sizes = tuple(count if size == -1 else size for size in sizes)
+    made = Array._create(context or default_context(), kind, sizes, name, 0, 0)
+    if made.size:
+        made.load_from(path, offset=offset, progress=progress, stream=stream)
+    return made

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""Contexts, their devices, and what they report."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+from . import _ferry
+
+
+class Place(NamedTuple):
+    """One place of a context: 0 is the host, the others are devices."""
+
+    place: int
+    kind: str
+    name: str
+    native: int
+    coherent: bool
+    architecture: int
+    driver_version: int
+    capabilities: int
+    dlpack_device: tuple[int, int]
+
+
+class Memory(NamedTuple):
+    """Memory at a place, in bytes."""
+
+    total: int
+    free: int
+    used: int
+    live: int
+    cached: int
+
+
+class Count(NamedTuple):
+    """A number of copies, and their bytes."""
+
+    copies: int
+    bytes: int
+
+
+class Stats(NamedTuple):
+    """Transfers of a context since it was created or reset."""
+
+    upload: Count
+    download: Count
+    device: Count
+    peer: Count
+    host: Count
+    fill: Count
+    direct: Count
+    staged: Count
+    peer_staged: Count
+    device_calls: int
+    batch_submissions: int
+    batch_copies: int
+    auto_pinned: int
+
+    def __sub__(self, other: Stats) -> Stats:
+        """The transfers between two moments."""
+        def minus(a: Any, b: Any) -> Any:
+            return Count(a.copies - b.copies, a.bytes - b.bytes) if isinstance(a, Count) else a - b
+
+        return Stats(*(minus(a, b) for a, b in zip(self, other)))
+
+
+class Transfer(NamedTuple):
+    """One transfer, as `trace` receives it."""
+
+    buffer: str
+    reason: str
+    bytes: int
+    source_place: int
+    target_place: int
+    direction: str
+    staged: bool
+    site: str
+
+
+class Trace(list[Transfer]):
+    """The transfers that happened inside a `with`; see trace()."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self._context = context
+
+    def __enter__(self) -> Trace:
+        self._context._add_trace(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._context._remove_trace(self)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all transfers."""
+        return sum(transfer.bytes for transfer in self)
+
+    def __repr__(self) -> str:
+        return f"<ferry.Trace: {len(self)} transfers, {self.bytes} bytes>"
+
+
+_tracing_lock = threading.Lock()
+
+
+class _Listeners:
+    """Who receives transfers. Apart from the context, which the library's callback must not keep alive."""
+
+    def __init__(self, function: Callable[[Transfer], object] | None) -> None:
+        self.function = function
+        self.traces: list[Trace] = []
+
+    def __call__(self, *values: Any) -> None:
+        transfer = Transfer(*values)
+        for trace in tuple(self.traces):
+            trace.append(transfer)
+        if self.function:
+            self.function(transfer)
+
+
+class Context(_ferry.Context):
+    """Devices, and the memory of the arrays on them.
+
+    `devices` is a list such as "host", "emulated:2", "cuda" or "cuda:0,cuda:1"; None takes FERRY_DEVICE, else the best
+    device. `log` is called with a level (1 error, 2 warning, 3 information, 4 debugging) and a message, and `trace`
+    with each Transfer, both on any thread. A context ends when its last array, stream and export ended.
+
+    >>> import ferry
+    >>> ferry.Context("emulated:2").device_count
+    2
+    """
+
+    _listeners: _Listeners
+
+    def __new__(cls, devices: str | None = None, *, log: Callable[[int, str], object] | None = None,
+                trace: Callable[[Transfer], object] | None = None, **limits: Any) -> Self:
+        if trace is not None and not callable(trace):
+            raise _ferry.WrongTypeError("Context: trace must be callable")
+        listeners = _Listeners(trace)
+        self = super().__new__(cls, devices, log=log, trace=listeners, **limits)
+        self._listeners = listeners
+        self._set_tracing(trace is not None)
+        return self
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The host and the devices."""
+        return tuple(self.place(index) for index in range(self.device_count + 1))
+
+    def place(self, index: int) -> Place:
+        """Properties of one place."""
+        found = self._place(index)
+        return Place(index, found["kind"], found["name"], found["native"], found["coherent"], found["architecture"],
+                     found["driver_version"], found["capabilities"], found["dlpack"])
+
+    def memory(self, place: int = 1) -> Memory:
+        """Memory at a place, in bytes."""
+        return Memory(**self._memory(place))
+
+    def stats(self) -> Stats:
+        """Transfers since the context was created or reset_stats() was called."""
+        found = self._stats()
+        values: dict[str, Any] = {key: Count(*value) if isinstance(value, tuple) else value for key, value in found.items()}
+        return Stats(**values)
+
+    def trace(self) -> Trace:
+        """Return a list that receives each transfer inside a `with`."""
+        return Trace(self)
+
+    def _add_trace(self, trace: Trace) -> None:
+        with _tracing_lock:
+            self._set_tracing(True)
+            self._listeners.traces.append(trace)
+
+    def _remove_trace(self, trace: Trace) -> None:
+        with _tracing_lock:
+            self._listeners.traces[:] = [other for other in self._listeners.traces if other is not trace]
+            self._set_tracing(bool(self._listeners.traces or self._listeners.function))
+
+    def stream(self, device: int = 1) -> Stream:
+        """The default stream of a device."""
+        return Stream._default(self, device)
+
+    def __repr__(self) -> str:
+        devices = ", ".join(f"{place.place}: {place.name}" for place in self.places[1:])
+        return f"<ferry.Context with {devices}>"
+
+
+class Stream(_ferry.Stream):
+    """Work on a device that runs in the order of its calls.
+
+    `native` wraps a stream of another library, such as the number that torch.cuda.Stream.cuda_stream holds, which must
+    live longer than this object.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, context: Context | None = None, device: int = 1, *, native: int | None = None) -> Self:
+        return super().__new__(cls, context if context is not None else default_context(), device, native)
+
+    @classmethod
+    def _default(cls, context: Context, device: int) -> Self:
+        return super().__new__(cls, context, device, False)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.synchronize()
+
+    def __repr__(self) -> str:
+        return f"<ferry.Stream at place {self.place}>"
+
+
+_shared: Context | None = None
+_shared_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """A child has no context yet, and no thread that will ever give the lock back."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def default_context() -> Context:
+    """The context that the whole process shares, also with C libraries that use Ferry."""
+    global _shared
+    if _shared is None:
+        with _shared_lock:
+            if _shared is None:
+                _shared = Context._shared()
+    return _shared
+
+
+def stats(context: Context | None = None) -> Stats:
+    """Transfers of a context; of the default one if there is no argument."""
+    return (context or default_context()).stats()
+
+
+def trace(context: Context) -> Trace:
+    """Return a list that receives each transfer of a context inside a `with`.
+
+    >>> import ferry
+    >>> context = ferry.Context("emulated:1")
+    >>> a = ferry.array(b"four", context=context)
+    >>> with ferry.trace(context) as transfers:
+    ...     with a.read(device=1):
+    ...         pass
+    >>> transfers.bytes
+    4
+    """
+    return context.trace()

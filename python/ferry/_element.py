@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""Elements: what an array holds."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import struct
+import sys
+from typing import Any
+
+from . import _ferry
+from ._ferry import Element
+
+_BUFFER, _TYPESTR = 1, 2
+_KINDS = {"float": 1, "bfloat": 2, "int": 3, "uint": 4, "bool": 5, "complex": 6, "struct": 7}
+
+# Names that NumPy, C and Ferry give to numbers.
+_TYPESTRS = {
+    "float16": "<f2", "float32": "<f4", "float64": "<f8", "half": "<f2", "float": "<f4", "double": "<f8",
+    "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "int": "<i4", "byte": "|u1",
+    "uint8": "|u1", "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "bool": "|b1", "bool_": "|b1",
+    "complex64": "<c8", "complex128": "<c16", "complex_float": "<c8", "complex_double": "<c16",
+}
+_BFLOAT16 = _ferry.make_scalar(_KINDS["bfloat"], 16)
+
+
+def element(what: Any) -> Element:
+    """Return the element that `what` names.
+
+    `what` is an Element, a name such as "f4", "float32" or "bfloat16", a type of Python or NumPy, a dtype of NumPy
+    (also a structured one), or the path of a type file of ferry-gen. A name means what it means in NumPy, except that
+    "float" and "int" are those of C when they are strings.
+
+    >>> import ferry
+    >>> ferry.element("float32").itemsize
+    4
+    >>> ferry.element(complex) == "complex128"
+    True
+    """
+    if isinstance(what, Element):
+        return what
+    if isinstance(what, str):
+        return _from_name(what)
+    if isinstance(what, os.PathLike):
+        return _from_file(os.fspath(what))
+    if what is None:
+        raise _ferry.WrongTypeError("None names no element")
+    for python, typestr in ((bool, "|b1"), (int, "<i8"), (float, "<f8"), (complex, "<c16")):
+        if what is python:
+            return _ferry.parse_element(_TYPESTR, typestr)
+    if getattr(what, "__module__", "") == "ml_dtypes" and getattr(what, "__name__", "") == "bfloat16":
+        return _BFLOAT16
+    return _from_numpy(what)
+
+
+def element_or_none(what: Any) -> Element | None:
+    """As element(), for comparisons: None for what names no element."""
+    try:
+        return element(what)
+    except Exception:  # an object of any class may stand on the other side of ==
+        return None
+
+
+def _from_name(name: str) -> Element:
+    if name == "bfloat16":
+        return _BFLOAT16
+    if name.endswith(".json"):
+        return _from_file(name)
+    text = _TYPESTRS.get(name, name)
+    if len(text) >= 2 and text[0] in "biufcV" and text[1:].isdigit():
+        text = ("|" if text[1:] == "1" or text[0] in "V" else "<") + text
+    if text[:1] == "=":
+        text = "<" + text[1:]
+    if text[:1] in ("<", ">", "|"):
+        return _ferry.parse_element(_TYPESTR, text)
+    try:
+        return _ferry.parse_element(_BUFFER, text)
+    except _ferry.ArgumentError as error:
+        raise _ferry.WrongTypeError(f"no element is named {name!r}") from error
+
+
+def _from_numpy(what: Any) -> Element:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        raise _ferry.WrongTypeError(f"{what!r} names no element")
+    try:
+        dtype = numpy.dtype(what)
+    except TypeError as error:
+        raise _ferry.WrongTypeError(f"{what!r} names no element") from error
+    if dtype.name == "bfloat16":
+        return _BFLOAT16
+    if dtype.hasobject:
+        raise _ferry.WrongTypeError(f"{dtype} holds Python objects, which have no place on a device")
+    if dtype.subdtype is not None:
+        raise _ferry.WrongTypeError(f"{dtype} has a shape of its own: add it to that of the array")
+    if dtype.fields is None:
+        if dtype.str[0] == ">":
+            raise _ferry.WrongTypeError(f"{dtype} is big-endian: convert it to the byte order of the machine")
+        return _ferry.parse_element(_TYPESTR, dtype.str)
+    return _ferry.element_of(numpy.empty(1, dtype))
+
+
+def _from_file(path: str) -> Element:
+    """The element of a type file, as ferry-gen reads it."""
+    with open(path, "rb"):
+        pass  # a missing file is an OSError
+    types = _reader()
+    try:
+        found = types.load(path, shallow=True)
+    except types.GeneratorError as error:
+        raise _ferry.WrongTypeError(str(error)) from error
+    if not found.is_struct:
+        return _ferry.make_scalar(_KINDS[found.kind], found.bits)
+    fields = [(field.name, _KINDS[field.kind], field.bits, field.offset, field.count) for field in found.fields]
+    return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, fields)
+
+
+def _reader() -> Any:
+    """The module of ferry-gen that reads type files. It finds its own modules on the path of modules."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "generator")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("ferry_types")
+    finally:
+        sys.path.remove(folder)
+
+
+def pack(what: Element, value: Any) -> Any:
+    """A value as something whose buffer has the bytes of one element."""
+    try:
+        return _pack(what, value)
+    except (TypeError, ValueError, OverflowError, AttributeError, struct.error) as error:
+        raise _ferry.WrongTypeError(f"{value!r} is no value of {what.name}") from error
+
+
+def _pack(what: Element, value: Any) -> bytes:
+    if what.kind == "float" and what.bits in (16, 32, 64):
+        return struct.pack({16: "e", 32: "f", 64: "d"}[what.bits], value)
+    if what.kind in ("int", "uint"):
+        return int(value.__index__()).to_bytes(what.itemsize, "little", signed=what.kind == "int")
+    if what.kind == "bool":
+        return b"\x01" if value else b"\x00"
+    if what.kind == "complex" and what.bits in (64, 128):
+        number = complex(value)
+        return struct.pack("ff" if what.bits == 64 else "dd", number.real, number.imag)
+    if what.kind == "bfloat":
+        bits = int(struct.unpack("I", struct.pack("f", value))[0])
+        if bits & 0x7FFFFFFF > 0x7F800000:
+            return struct.pack("H", bits >> 16 | 0x40)  # NaN stays NaN
+        return struct.pack("H", bits + 0x7FFF + (bits >> 16 & 1) >> 16)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    import numpy
+
+    return bytes(numpy.array(value, dtype=what.dtype).tobytes())
+
+
+def value_of(what: Element, data: bytes) -> Any:
+    """The value of one element: a number of Python, or a scalar of NumPy for a struct."""
+    if what.kind == "float":
+        return struct.unpack({16: "e", 32: "f", 64: "d"}[what.bits], data)[0]
+    if what.kind in ("int", "uint"):
+        return int.from_bytes(data, "little", signed=what.kind == "int")
+    if what.kind == "bool":
+        return data != b"\x00"
+    if what.kind == "complex":
+        return complex(*struct.unpack("ff" if what.bits == 64 else "dd", data))
+    if what.kind == "bfloat":
+        return struct.unpack("f", b"\x00\x00" + data)[0]
+    import numpy
+
+    return numpy.frombuffer(data, dtype=what.dtype)[0]

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""DLPack, Arrow and the CUDA array interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _ferry
+
+_CPU, _CUDA = 1, 2
+_READ, _UPDATE = 1, 2
+_IS_COPIED = 2
+
+
+def is_legacy(max_version: tuple[int, int] | None) -> bool:
+    """True when the consumer takes no tensor of DLPack 1.0."""
+    return max_version is None or max_version[0] < 1
+
+
+class Access(_ferry.Access):
+    """One use of an array at one place. It ends with its `with`, or with the last object that uses its memory."""
+
+    __slots__ = ()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.array.context.place(self.place).dlpack_device
+        return device
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        if copy and self.place == 0 and self.is_open and self.array.dtype.format:
+            # What an open access wrote is in its memory alone.
+            own = type(self.array)._create_from(self.array.context, self, self.array.dtype, None)
+            return export_dlpack(own, stream, max_version, dl_device, True)
+        if copy:
+            return export_dlpack(self.array, stream, max_version, dl_device, copy)
+        if self.place:
+            self._check_stream(stream)
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("an access stays at its place: export the array instead")
+        return _ferry.export_dlpack(self, is_legacy(max_version), 0)
+
+    def _check_stream(self, stream: Any) -> None:
+        """A consumer on another stream would see old bytes, and Ferry would not wait for what it queues."""
+        if stream == -1:
+            return
+        own = (self.stream or self.array.context.stream(self.place)).native or 1
+        if (1 if stream is None else stream) != own:
+            raise BufferError("the consumer runs on another stream than this access: open it with stream=ferry.Stream(context, device, "
+                              "native=handle) of the consumer's, or run the consumer on the stream of the access")
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        if self.place != 0:
+            raise _ferry.UnsupportedError("Arrow's C array is for memory of the host: use __arrow_c_device_array__")
+        return _ferry.export_arrow(self, False)
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **options: Any) -> tuple[object, object]:
+        return _ferry.export_arrow(self, True)
+
+    def __repr__(self) -> str:
+        where = "the host" if self.place == 0 else f"place {self.place}"
+        return f"<ferry.Access: {self.mode} at {where}, {'open' if self.is_open else 'not open'}>"
+
+
+def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None,
+                  copy: bool | None) -> object:
+    """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends."""
+    here = device_of(array)
+    device = here if dl_device is None else tuple(dl_device)
+    if device not in (here, (_CPU, 0)):
+        raise BufferError(f"the array cannot be exported to the device {device}")
+    if copy is False and device != here:
+        raise BufferError("the newest values are on the device, and copy=False forbids to copy them")
+    if copy:
+        array = array.copy()
+    place = _ferry.newest_place(array) if device[0] == _CUDA else 0
+    # A stream that the consumer names may be gone when the tensor ends, so Ferry must not know it.
+    ordered = place == 0 or stream is None or stream == 1
+    if place and stream == 0:
+        raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
+    access = _ferry.open_for_export(array, _UPDATE, place, ordered)
+    return _ferry.export_dlpack(access, is_legacy(max_version), _IS_COPIED if copy and not is_legacy(max_version) else 0)
+
+
+def device_of(array: Any) -> tuple[int, int]:
+    """Array.__dlpack_device__: CUDA when only it has the newest values, else the CPU."""
+    place = _ferry.newest_place(array)
+    if place:
+        device: tuple[int, int] = array.context.place(place).dlpack_device
+        if device[0] == _CUDA:
+            return device
+    return (_CPU, 0)
+
+
+def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | None, copy: bool | None) -> Any:
+    """Ask a producer for its tensor and import it."""
+    device = source.__dlpack_device__()
+    arguments: dict[str, Any] = {}
+    if int(device[0]) == _CUDA:
+        arguments["stream"] = 1
+    try:
+        capsule = source.__dlpack__(max_version=(1, 0), **arguments)
+    except TypeError:
+        capsule = source.__dlpack__(**arguments)
+    if read_only is None:
+        # JAX exports arrays that must not change without the flag.
+        read_only = type(source).__module__.partition(".")[0] in ("jax", "jaxlib")
+    made: Any = _ferry.import_dlpack(array_type, context, capsule, read_only, copy is not False)
+    return made.copy() if copy else made

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Files larger than memory, chunk by chunk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _ferry
+from ._array import Array, progress_function
+from ._context import Context, Stream, default_context
+from ._element import element
+
+
+class FileStats(NamedTuple):
+    """What stream_file() did. The three stages overlap, so that their sum may exceed `wall_ns`."""
+
+    chunks: int
+    bytes_read: int
+    bytes_written: int
+    bytes_direct: int
+    load_ns: int
+    work_ns: int
+    store_ns: int
+    wall_ns: int
+
+
+def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array, Stream, int], object], *,
+                output: str | os.PathLike[str] | None = None, stream: Stream | None = None, device: int = 1,
+                context: Context | None = None, offset: int = 0, output_offset: int = 0, nbytes: int = 0,
+                chunk_bytes: int = 0, chunk_count: int = 0, progress: Any = None, direct: bool = False,
+                keep_rest: bool = False) -> FileStats:
+    """Copy a file of any size to a device chunk by chunk, and call `work(chunk, stream, start)` for each.
+
+    `chunk` is an Array on the device for kernels and accesses of `stream`, which is closed when `work` returns, and
+    `start` is the index of its first element. `work` ends the call by raising or by returning False. With `output` the
+    chunks are written there.
+    """
+    if stream is None:
+        stream = (context or default_context()).stream(device)
+    target = None if output is None else os.fsencode(output)
+    found = _ferry.stream_file(Array, stream, element(dtype), os.fsencode(path), target, work, progress_function(progress),
+                               offset, output_offset, nbytes, chunk_bytes, chunk_count, direct, keep_rest)
+    return FileStats(**found)

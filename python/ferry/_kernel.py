@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Kernels: CUDA source, and a host function for machines without a GPU."""
+
+from __future__ import annotations
+
+import atexit
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+from . import _ferry
+from ._context import Context, Stream, default_context
+from ._element import element, pack
+
+_ACCESS = {"read": 1, "update": 2, "overwrite": 3}
+_kernels: weakref.WeakSet[Kernel]
+
+
+class Grid(NamedTuple):
+    """Blocks, threads of each block, and bytes of dynamic shared memory."""
+
+    blocks: tuple[int, int, int] = (1, 1, 1)
+    threads: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+
+
+def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
+    """Return a grid of one dimension with at least one thread for each item.
+
+    >>> import ferry
+    >>> ferry.grid(1000).blocks
+    (4, 1, 1)
+    """
+    return Grid((max(1, min(-(-items // threads), 2**31 - 1)), 1, 1), (threads, 1, 1), shared_bytes)
+
+
+_grid_of = grid
+
+
+def _parameter(text: str) -> tuple[int, Any]:
+    """(access, element) of a parameter such as "read f4 x" or "f4 a"; None is the element of a size."""
+    words = text.split()
+    access = _ACCESS.get(words[0], 0) if words else 0
+    if not 1 <= len(words) - bool(access) <= 2:
+        raise _ferry.ArgumentError(f"a parameter is \"[read|update|overwrite] type [name]\", not {text!r}")
+    name = words[1 if access else 0]
+    return access, None if name == "size_t" and not access else element(name)
+
+
+def _pair(item: Any) -> tuple[int, Any]:
+    """(access, element) of a parameter that is a tuple."""
+    if not isinstance(item, tuple) or len(item) != 2 or item[0] not in ("", None, *_ACCESS):
+        raise _ferry.ArgumentError(f"a parameter is a text, or a tuple of an access and an element, not {item!r}")
+    return _ACCESS[item[0]] if item[0] else 0, element(item[1])
+
+
+class Kernel(_ferry.Kernel):
+    """A function that runs on devices.
+
+    `source` is CUDA source with an `extern "C" __global__` function of this name, and `image` its PTX, cubin or fatbin.
+    `host` runs where there is no CUDA: a Python function, or compiled code with an `address`, as numba.cfunc makes it,
+    of the signature `int32(pointer to pointers, pointer to size_t counts)`. A Python function gets one ndarray for each
+    array, a copy of one dimension, and a number for each value. What it raises becomes the failure
+    of the launch. `parameters` has one text for each parameter: "read f4 x", "update f4 y", "overwrite f4 z", or "f4 a"
+    and "size_t n" for values. A tuple of an access ("" for a value) and an Element does the same.
+
+    >>> import ferry
+    >>> def double(x): x *= 2
+    >>> context = ferry.Context("emulated:1")
+    >>> k = ferry.Kernel("twice", host=double, parameters=["update f8 x"], context=context)
+    >>> a = ferry.array([1.0, 2.0], context=context)
+    >>> k(None, ferry.grid(2), a)
+    >>> a.tolist()
+    [2.0, 4.0]
+    """
+
+    parameters: tuple[tuple[int, Any], ...]
+    context: Context
+
+    def __new__(cls, name: str, *, parameters: Sequence[Any], source: str | None = None, image: str | bytes | None = None,
+                host: Callable[..., object] | None = None, options: Sequence[str] = (),
+                context: Context | None = None) -> Self:
+        context = context or default_context()
+        listed = [_parameter(item) if isinstance(item, str) else _pair(item) for item in parameters]
+        if not all(isinstance(option, str) for option in options):
+            raise _ferry.WrongTypeError("the options of the compiler are texts")
+        address = getattr(host, "address", None)
+        if not isinstance(address, int):
+            address = None
+        if host is not None and address is None and not callable(host):
+            raise _ferry.WrongTypeError("the host function must be callable")
+        if isinstance(image, str):
+            image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
+        self = super().__new__(cls, context, name, source, image, list(options), listed,
+                               host if address is None else None, None if address is None else (address, host))
+        self.parameters = tuple(listed)
+        self.context = context
+        _kernels.add(self)
+        return self
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass
+
+    def __call__(self, stream: Stream | None, grid: Grid | int, *arguments: Any) -> None:
+        """Queue the kernel on a stream; None is the default stream of the first device. A number is that of items."""
+        if stream is None:
+            stream = self.context.stream(1)
+        if not isinstance(grid, Grid):
+            try:
+                grid = _grid_of(operator.index(grid))
+            except TypeError:
+                raise _ferry.WrongTypeError(f"a grid or a number of items, not {grid!r}") from None
+        size = grid
+        values = tuple(self._value(index, value) for index, value in enumerate(arguments))
+        self._launch(stream, (*size.blocks, *size.threads, size.shared_bytes), values)
+
+    def _value(self, index: int, value: Any) -> Any:
+        if index >= len(self.parameters):
+            return value
+        access, kind = self.parameters[index]
+        if access or kind is None or kind.kind == "float" and kind.bits >= 32 and type(value) is float:
+            return value
+        return pack(kind, value)
+
+    def __repr__(self) -> str:
+        return f"<ferry.Kernel {self.name} with {len(self.parameters)} parameters>"
+
+
+_kernels = weakref.WeakSet()
+
+
+def _end() -> None:
+    """Wait for the host functions in Python that are queued, and let none begin later."""
+    for kernel in list(_kernels):
+        kernel._wait()
+    _ferry._at_exit()
+
+
+atexit.register(_end)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""What needs NumPy. It is imported when an ndarray is first made."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy
+
+    from ._ferry import Element
+
+
+def dtype_of(element: Element) -> numpy.dtype[Any]:
+    """NumPy's dtype of an element."""
+    import numpy
+
+    if element.kind == "bfloat":
+        try:
+            found: numpy.dtype[Any] = numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        except ImportError as error:
+            from ._ferry import UnsupportedError
+
+            raise UnsupportedError("NumPy has no bfloat16: install ml_dtypes, or use view('u2')") from error
+        return found
+    if element.kind != "struct":
+        return numpy.dtype(element.typestr)
+    if not element.fields:
+        return numpy.dtype(f"V{element.itemsize}")
+    formats = [(dtype_of(field), (count,)) if count > 1 else dtype_of(field) for _, field, _, count in element.fields]
+    aligned = element.alignment > 1
+    layout: Any = {"names": [name for name, *_ in element.fields], "formats": formats,
+                   "offsets": [offset for _, _, offset, _ in element.fields], "itemsize": element.itemsize}
+    made: numpy.dtype[Any] = numpy.dtype(layout, align=aligned)
+    return made

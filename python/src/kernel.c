@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A kernel with CUDA code, a host function, or both. Queued work uses the host function, so a kernel waits for the streams on which
+ * it was launched before it drops the function.
+ */
+static PyTypeObject *kernel_type;
+
+struct kernel_object {
+    PyObject_HEAD
+    struct context_object *context;
+    ferry_kernel *kernel;
+    struct ferrypy_host_function *host; /* NULL: CUDA code alone */
+    ferry_parameter *parameters;
+    size_t parameter_count;
+    PyObject *streams;       /* set of the streams that may hold launches */
+    uint32_t default_places; /* bit p: so may the default stream of place p */
+    PyObject *name;
+};
+
+/* Waits for the work of one stream. An event reports no failure of the stream: that stays for Stream.synchronize(). */
+static bool
+wait_for_stream(ferry_stream *stream)
+{
+    ferry_event *event;
+    ferry_status status;
+
+    FERRYPY_BLOCKING(status, ferry_stream_record(stream, 0, &event));
+    if (status == FERRY_OK) {
+        FERRYPY_BLOCKING(status, ferry_event_synchronize(event));
+        FERRYPY_RELEASE(ferry_event_destroy(&event));
+    }
+    return status == FERRY_OK;
+}
+
+/* Waits for the launches that use the host function. True when none is left of those that were noted before. */
+static bool
+wait_for_launches(struct kernel_object *self)
+{
+    uint32_t places = self->default_places;
+    PyObject *waited, *list;
+    bool idle;
+
+    if (!self->host || !self->streams || (places == 0 && PySet_Size(self->streams) == 0))
+        return true;
+    if (ferrypy_in_callback())
+        return false;
+    /* Other threads launch meanwhile: what they note is not what this call waits for. */
+    list = PySet_New(NULL);
+    if (!list) {
+        PyErr_Clear();
+        return false;
+    }
+    waited = self->streams;
+    self->streams = list;
+    self->default_places = 0;
+    list = PySequence_List(waited);
+    idle = list != NULL;
+    for (Py_ssize_t i = 0; idle && i < PyList_Size(list); i++)
+        idle = wait_for_stream(((struct stream_object *)PyList_GetItem(list, i))->stream);
+    for (int place = 1; idle && place < 32; place++) {
+        if (places >> place & 1)
+            idle = wait_for_stream(ferry_context_stream(self->context->context, place));
+    }
+    if (!idle) {
+        self->default_places |= places;
+        for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++)
+            PySet_Add(self->streams, PyList_GetItem(list, i));
+    }
+    PyErr_Clear();
+    Py_XDECREF(list);
+    Py_DECREF(waited);
+    return idle;
+}
+
+/* Notes a stream before a launch on it, so that no launch runs that the kernel would not wait for. */
+static bool
+note_stream(struct kernel_object *self, struct stream_object *stream)
+{
+    if (!self->host)
+        return true;
+    if (!stream->owned) {
+        self->default_places |= UINT32_C(1) << ferry_stream_place(stream->stream);
+        return true;
+    }
+    /* A program that makes a stream for each launch must not fill the memory with them. */
+    if (PySet_Size(self->streams) >= 256)
+        (void)wait_for_launches(self);
+    return PySet_Add(self->streams, (PyObject *)stream) == 0;
+}
+
+static void
+release_kernel(void *object)
+{
+    ferry_kernel *kernel = object;
+    ferry_kernel_destroy(&kernel);
+}
+
+static int
+kernel_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    struct kernel_object *self = (struct kernel_object *)object;
+
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)self->context);
+    Py_VISIT(self->streams);
+    if (self->host) {
+        Py_VISIT(self->host->function);
+        Py_VISIT(self->host->keeper);
+    }
+    return 0;
+}
+
+static int
+kernel_clear(PyObject *object)
+{
+    struct kernel_object *self = (struct kernel_object *)object;
+
+    if (self->host && self->host->function && wait_for_launches(self))
+        Py_CLEAR(self->host->function);
+    return 0;
+}
+
+static void
+kernel_dealloc(PyObject *object)
+{
+    struct kernel_object *self = (struct kernel_object *)object;
+    PyObject *type, *value, *traceback;
+    bool idle;
+
+    PyObject_GC_UnTrack(object);
+    PyErr_Fetch(&type, &value, &traceback);
+    idle = wait_for_launches(self);
+    if (self->kernel)
+        ferrypy_release_later(release_kernel, self->kernel);
+    if (self->host && idle) { /* else it leaks: the function is still in use, and this thread may not wait */
+        ferrypy_host_function_destroy(self->host);
+        PyMem_Free(self->parameters);
+    } else if (!self->host) {
+        PyMem_Free(self->parameters);
+    }
+    Py_XDECREF(self->streams);
+    Py_XDECREF(self->name);
+    Py_XDECREF((PyObject *)self->context);
+    PyErr_Restore(type, value, traceback);
+    ferrypy_free(object);
+}
+
+/* Reads a list of (access, Element, None for any struct, or "size"). */
+static bool
+read_parameters(struct kernel_object *self, PyObject *list)
+{
+    self->parameter_count = (size_t)PyList_Size(list);
+    self->parameters = PyMem_Calloc(self->parameter_count ? self->parameter_count : 1, sizeof(*self->parameters));
+    if (!self->parameters) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (size_t i = 0; i < self->parameter_count; i++) {
+        PyObject *element;
+        int access;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, (Py_ssize_t)i), "iO", &access, &element))
+            return false;
+        self->parameters[i].access = (ferry_access)access;
+        if (element == Py_None)
+            self->parameters[i].element = ferry_size_element();
+        else if (PyObject_TypeCheck(element, ferrypy_element_type))
+            self->parameters[i].element = ((struct element_object *)element)->element;
+        else {
+            PyErr_Format(PyExc_TypeError, "parameter %zu has no element", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Kernel(context, name, source, image, options, parameters, function, address) */
+static PyObject *
+kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
+{
+    PyObject *options, *parameters, *function, *name, *address;
+    struct context_object *context;
+    ferry_kernel_source source = {0};
+    struct kernel_object *self;
+    const char **option_list = NULL;
+    const char *image;
+    Py_ssize_t image_bytes;
+    ferry_status status;
+
+    (void)names;
+    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!OO:Kernel", ferrypy_context_type, (PyObject **)&context, &name, &source.cuda_source,
+                          &image, &image_bytes, &PyList_Type, &options, &PyList_Type, &parameters, &function, &address))
+        return NULL;
+    self = (struct kernel_object *)PyType_GenericAlloc(type, 0);
+    if (!self)
+        return NULL;
+    self->context = (struct context_object *)Py_NewRef((PyObject *)context);
+    self->name = Py_NewRef(name);
+    self->streams = PySet_New(NULL);
+    if (!self->streams || !read_parameters(self, parameters))
+        goto fail;
+    if (function != Py_None || address != Py_None) {
+        self->host = ferrypy_host_function_create(function, address, self->parameters, self->parameter_count);
+        if (!self->host)
+            goto fail;
+        source.host_function = self->host->run;
+        source.user = self->host;
+    }
+    source.name = PyUnicode_AsUTF8AndSize(name, NULL);
+    source.image = image;
+    source.image_bytes = (size_t)image_bytes;
+    source.option_count = (size_t)PyList_Size(options);
+    option_list = PyMem_Calloc(source.option_count ? source.option_count : 1, sizeof(*option_list));
+    if (!source.name || !option_list)
+        goto fail;
+    for (size_t i = 0; i < source.option_count; i++) {
+        option_list[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(options, (Py_ssize_t)i), NULL);
+        if (!option_list[i])
+            goto fail;
+    }
+    source.options = option_list;
+    source.parameters = self->parameters;
+    source.parameter_count = self->parameter_count;
+    FERRYPY_BLOCKING(status, ferry_kernel_create(context->context, &source, &self->kernel));
+    if (status != FERRY_OK) {
+        self->kernel = NULL;
+        ferrypy_fail(status);
+        goto fail;
+    }
+    PyMem_Free(option_list);
+    return (PyObject *)self;
+fail:
+    PyMem_Free(option_list);
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+/* -- launches -------------------------------------------------------------------------------------- */
+
+/* Returns the argument for a Python value. `bytes` keeps what the argument points to. */
+static bool
+read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferry_argument *out, PyObject **bytes)
+{
+    const ferry_element *element = parameter->element;
+    struct ferrypy_owner *owner;
+    Py_buffer *view;
+
+    if (element == ferry_size_element()) {
+        size_t size = PyLong_AsSize_t(value);
+        *out = ferry_size_value(size);
+        return size != (size_t)-1 || !PyErr_Occurred();
+    }
+    if (element->kind == FERRY_KIND_FLOAT && element->bits >= 32 && PyFloat_Check(value)) {
+        double number = PyFloat_AsDouble(value);
+        float narrow = (float)number;
+        *out = ferry_element_value(element, element->bits == 32 ? (const void *)&narrow : (const void *)&number);
+        return true;
+    }
+    /* Python code turned everything else into bytes of the element. */
+    owner = ferrypy_owner_create(value, PyBUF_SIMPLE);
+    if (!owner)
+        return false;
+    view = ferrypy_owner_buffer(owner);
+    if ((size_t)view->len != element->bytes) {
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu has %zd bytes, but %s has %zu", index, view->len, element->name, element->bytes);
+        ferrypy_owner_destroy(owner);
+        return false;
+    }
+    *bytes = PyBytes_FromStringAndSize(view->buf, view->len);
+    ferrypy_owner_destroy(owner);
+    if (!*bytes)
+        return false;
+    *out = element->kind == FERRY_KIND_STRUCT ? ferry_struct_value(PyBytes_AsString(*bytes), element->bytes, element->align)
+                                             : ferry_element_value(element, PyBytes_AsString(*bytes));
+    out->element = element;
+    return true;
+}
+
+static bool
+read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out, PyObject **bytes)
+{
+    const ferry_parameter *parameter = &self->parameters[index];
+    struct array_object *array = (struct array_object *)value;
+
+    if (!parameter->access)
+        return read_value(parameter, value, index, out, bytes);
+    if (!PyObject_TypeCheck(value, ferrypy_array_type)) {
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu must be a ferry.Array", index);
+        return false;
+    }
+    if (!ferrypy_array_check(array))
+        return false;
+    if (!ferrypy_array_is_c(array)) {
+        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "argument %zu is not in C order", index);
+        return false;
+    }
+    *out = ferry_buffer_argument(ferry_buffer_retain(array->buffer), array->element->element, 0, FERRY_REST);
+    return true;
+}
+
+/* _launch(stream, (blocks x, y, z, threads x, y, z, shared bytes), arguments) */
+static PyObject *
+kernel_launch(PyObject *object, PyObject *arguments)
+{
+    struct kernel_object *self = (struct kernel_object *)object;
+    struct stream_object *stream;
+    ferry_argument *list;
+    PyObject **bytes, *values, *result = NULL;
+    ferry_grid grid = {0};
+    ferry_status status;
+    size_t count, done = 0;
+    Py_ssize_t sizes[7];
+
+    if (!PyArg_ParseTuple(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type, (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2],
+                          &sizes[3], &sizes[4], &sizes[5], &sizes[6], &PyTuple_Type, &values))
+        return NULL;
+    for (int i = 0; i < 7; i++) {
+        if (sizes[i] < 0 || sizes[i] > UINT32_MAX)
+            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the grid has the size %zd", sizes[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        grid.blocks[i] = (uint32_t)sizes[i];
+        grid.threads[i] = (uint32_t)sizes[i + 3];
+    }
+    grid.shared_bytes = (uint32_t)sizes[6];
+    count = (size_t)PyTuple_Size(values);
+    if (count != self->parameter_count)
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "kernel \"%U\" has %zu parameters, not %zu", self->name,
+                                 self->parameter_count, count);
+    ferrypy_run_deferred();
+    list = PyMem_Calloc(count + 1, sizeof(*list));
+    bytes = PyMem_Calloc(count + 1, sizeof(PyObject *));
+    if (!list || !bytes) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    for (done = 0; done < count; done++) {
+        if (!read_argument(self, PyTuple_GetItem(values, (Py_ssize_t)done), done, &list[done], &bytes[done]))
+            goto end;
+    }
+    if (!note_stream(self, stream))
+        goto end;
+    FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, stream->stream, grid, list, count));
+    result = status == FERRY_OK ? Py_NewRef(Py_None) : ferrypy_fail(status);
+end:
+    for (size_t i = 0; i < done; i++) {
+        if (list[i].buffer)
+            FERRYPY_RELEASE(ferry_buffer_destroy(&list[i].buffer));
+    }
+    for (size_t i = 0; bytes && i < count; i++)
+        Py_XDECREF(bytes[i]);
+    PyMem_Free(bytes);
+    PyMem_Free(list);
+    return result;
+}
+
+static PyObject *
+kernel_wait(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(wait_for_launches((struct kernel_object *)object));
+}
+
+static PyObject *
+get_name(PyObject *object, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct kernel_object *)object)->name);
+}
+
+static PyMethodDef methods[] = {
+    {"_launch", kernel_launch, METH_VARARGS, NULL},
+    {"_wait", kernel_wait, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef members[] = {
+    {"name", get_name, NULL, "Entry point.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot slots[] = {
+    {Py_tp_new, kernel_new},     {Py_tp_dealloc, kernel_dealloc}, {Py_tp_traverse, kernel_traverse},
+    {Py_tp_clear, kernel_clear}, {Py_tp_methods, methods},        {Py_tp_getset, members},
+    {0, NULL},
+};
+static PyType_Spec spec = {
+    .name = "ferry._ferry.Kernel",
+    .basicsize = sizeof(struct kernel_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+int
+ferrypy_kernel_init(PyObject *module)
+{
+    kernel_type = ferrypy_type_add(module, &spec, NULL);
+    return kernel_type ? 0 : -1;
+}

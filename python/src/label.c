@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Labels by code and line, because writing one costs more than all the rest of an access. Guarded by the interpreter lock. */
+static struct {
+    PyCodeObject *code; /* owned, so that no other code gets its address; NULL: free */
+    int line;
+    char text[FERRYPY_LABEL_BYTES];
+} known[64];
+
+/* Writes the label of code that is the program's. Returns false for code of the package. */
+static bool
+write_label(PyCodeObject *code, int line, char text[FERRYPY_LABEL_BYTES])
+{
+    PyObject *path = PyObject_GetAttrString((PyObject *)code, "co_filename");
+    const char *name = path ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
+    const char *slash = name ? strrchr(name, '/') : NULL;
+    bool foreign = name && !strstr(name, "/ferry/_");
+    int length;
+
+    if (foreign) {
+        name = slash ? slash + 1 : name;
+        length = (int)strnlen(name, 60);
+        while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80)
+            length--; /* not inside a character */
+        snprintf(text, FERRYPY_LABEL_BYTES, "python, %.*s:%d", length, name, line);
+    }
+    Py_XDECREF(path);
+    return foreign;
+}
+
+/* Returns the frame that called `frame`, which it gives back; NULL for the outermost one. */
+static PyFrameObject *
+caller_of(PyFrameObject *frame)
+{
+    PyObject *outer = PyObject_GetAttrString((PyObject *)frame, "f_back");
+
+    Py_DECREF((PyObject *)frame);
+    if (outer == Py_None)
+        Py_CLEAR(outer);
+    return (PyFrameObject *)outer;
+}
+
+/* The end of the code that had the slot may run Python code, which finds the new content. */
+static void
+keep(size_t slot, PyCodeObject *code, int line, const char *text)
+{
+    PyCodeObject *old = known[slot].code;
+
+    known[slot].code = (PyCodeObject *)Py_NewRef((PyObject *)code);
+    known[slot].line = line;
+    memcpy(known[slot].text, text, FERRYPY_LABEL_BYTES);
+    Py_XDECREF((PyObject *)old);
+}
+
+void
+ferrypy_label(char text[FERRYPY_LABEL_BYTES])
+{
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
+    bool found = false;
+
+    Py_XINCREF((PyObject *)frame);
+    while (frame && !found) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        int line = PyFrame_GetLineNumber(frame);
+        size_t slot = (((uintptr_t)code >> 5) + (size_t)line) % (sizeof(known) / sizeof(known[0]));
+
+        found = known[slot].code == code && known[slot].line == line;
+        if (found) {
+            memcpy(text, known[slot].text, FERRYPY_LABEL_BYTES);
+        } else if (write_label(code, line, text)) {
+            keep(slot, code, line, text);
+            found = true;
+        }
+        Py_DECREF((PyObject *)code);
+        if (found)
+            Py_DECREF((PyObject *)frame);
+        else
+            frame = caller_of(frame);
+    }
+    if (!found)
+        snprintf(text, FERRYPY_LABEL_BYTES, "python");
+    PyErr_Clear();
+}

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Accesses: what is copied, what conflicts, and what lives how long."""
+
+import ctypes
+import gc
+import hashlib
+import os
+import sys
+import threading
+import weakref
+import zlib
+
+import pytest
+
+import ferry
+
+CHECKED = os.environ.get("FERRY_DEBUG") == "1"
+
+
+def test_conflicts_name_their_holder(context):
+    a = ferry.array(bytes(8), context=context)
+    with a.update():
+        with pytest.raises(ferry.BusyError, match=r"test_access.py:\d+") as caught:
+            with a.read():
+                pass
+        assert caught.value.status == 6 and isinstance(caught.value, BufferError)
+        with pytest.raises(ferry.BusyError):
+            a.tobytes()
+    with a.read(), a.read():
+        pass
+    a.tobytes()
+
+
+def test_an_access_serves_once(context):
+    a = ferry.array(bytes(8), context=context)
+    access = a.read()
+    with access:
+        assert access.is_open and access.mode == "read" and access.place == 0 and access.array is a
+    assert not access.is_open
+    with pytest.raises(RuntimeError):
+        access.__enter__()
+    with pytest.raises(RuntimeError):
+        access.ptr
+
+
+@pytest.mark.skipif(CHECKED, reason="a checked run stops at the use of a stale window")
+def test_an_ndarray_outlives_its_with(context, numpy):
+    a = ferry.array(numpy.arange(1000.0), context=context)
+    with a.update() as h:
+        part = h[10:20]
+        h[0] = 5
+    with pytest.raises(ValueError):
+        h[0] = 6
+    with a.update() as again:
+        again[0] = 7
+    assert numpy.asarray(a)[0] == 7
+    del a, again
+    gc.collect()
+    part[0] = 1  # a view keeps its flag: the write is lost, and the memory is still there
+    assert h.sum() is not None
+    with pytest.raises(ValueError):
+        h += 1
+
+
+def test_abandon_keeps_what_other_places_have(emulated, numpy):
+    a = ferry.array(numpy.arange(4.0), context=emulated)
+    a.sync_to(1)
+    access = a.update(raw=True)
+    numpy.asarray(access)[:] = -1
+    access.abandon()
+    assert numpy.asarray(a).tolist() == [0, 1, 2, 3]
+
+
+def test_an_exception_leaves_the_writes(context, numpy):
+    a = ferry.array(numpy.zeros(3), context=context)
+    with pytest.raises(ZeroDivisionError):
+        with a.update() as h:
+            h[0] = 1
+            1 / 0
+    assert a.tolist() == [1, 0, 0]
+
+
+def test_nothing_opens_for_nothing(context):
+    a = ferry.array(bytes(8), context=context)
+    access = a.update()
+    with a.update():
+        pass
+    assert not access.is_open
+    view = memoryview(access)
+    assert access.is_open
+    del access
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    view.release()
+    del view
+    a.fill(1)
+
+
+def test_devices(context, numpy):
+    a = ferry.array(numpy.ones((2, 3), "f4"), context=context)
+    stream = ferry.Stream(context, 1)
+    with a.update(stream=stream) as d:
+        assert d.place == 1 and d.stream is stream and d.ptr
+        with pytest.raises(BufferError):
+            memoryview(d)
+    with a.read(device=1) as d:
+        kind = context.place(1).kind
+        if kind == "cuda":
+            interface = d.__cuda_array_interface__
+            assert interface["shape"] == (2, 3) and interface["typestr"] == "<f4" and interface["version"] == 3
+            assert interface["data"] == (d.ptr, True) and interface["stream"]
+            assert d.__dlpack_device__() == (2, 0)
+        else:
+            assert not hasattr(d, "__cuda_array_interface__")
+    assert not hasattr(a.read(), "__cuda_array_interface__")
+    for wrong in ({"device": 0}, {"device": 9}, {"device": -1}, {"device": 2, "stream": stream}):
+        with pytest.raises(ValueError):
+            a.read(**wrong)
+    with pytest.raises(TypeError):
+        a.read(1)
+    with pytest.raises(TypeError):
+        a.read(stream=3)
+    with pytest.raises(TypeError):
+        a.read(place=1)
+
+
+def test_other_contexts(context, numpy):
+    other = ferry.Context("emulated:1")
+    a = ferry.array(b"1", context=context)
+    with pytest.raises(ferry.WrongContextError):
+        with a.read(stream=other.stream()):
+            pass
+    assert ferry.array(a, context=other).context is other
+
+
+def test_closed_arrays(context):
+    a = ferry.array(bytes(8), context=context)
+    part = a[2:4]
+    a.close()
+    a.close()
+    assert a.closed and "closed" in repr(a) and a.shape == (8,)
+    for use in (lambda: a.read(), lambda: a.state, lambda: a.fill(0), lambda: a[0], lambda: a.tobytes(),
+                lambda: a.__dlpack__(), lambda: a.copy()):
+        with pytest.raises(ferry.StateError):
+            use()
+    assert part.tobytes() == bytes(2)
+
+
+def test_threads(context, numpy):
+    """Readers and writers of one array on many threads: each sum is that of a state between two writes."""
+    a, wrong, seen = ferry.array(numpy.zeros(4096), context=context), [], []
+
+    def write():
+        for _ in range(50):
+            try:
+                with a.update() as h:
+                    h += 1
+            except ferry.BusyError:
+                pass
+
+    def read(device):
+        for _ in range(50):
+            try:
+                with a.read(device=device) as h:
+                    if device is None:
+                        seen.append(h[0])
+                        if (h != h[0]).any():
+                            wrong.append(h.copy())
+            except ferry.BusyError:
+                pass
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    threads += [threading.Thread(target=read, args=(device,)) for device in (None, None, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_everything_ends_in_any_order(context, numpy):
+    """The context, an array, a view and an ndarray, dropped in each order."""
+    import itertools
+
+    for order in itertools.permutations(range(4)):
+        own = ferry.Context(context.place(1).kind)
+        a = ferry.array(numpy.arange(6.0), context=own)
+        part = a[2:4]
+        access = part.read(raw=True)
+        held = [own, a, part, memoryview(access)]
+        view = held[3]
+        del own, a, part, access
+        for index in order:
+            if index == 3:
+                assert view[0] == 2.0
+                view = None
+            held[index] = None
+
+
+def test_python_objects_end(context, numpy):
+    owner = numpy.zeros(10)
+    ended = weakref.ref(owner)
+    a = ferry.wrap(owner, context=context)
+    del owner
+    gc.collect()
+    assert ended() is not None
+    with a.update():
+        pass
+    del a
+    ferry.empty(1, context=context)
+    gc.collect()
+    assert ended() is None
+
+
+def test_an_access_without_an_exit_ends(context, numpy):
+    a = ferry.array(numpy.zeros(3), context=context)
+    h = a.update().__enter__()
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    del h
+    a.fill(1)
+
+
+def test_two_threads_end_one_access(emulated):
+    a = ferry.array(bytes(64), context=emulated)
+    failed = []
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def end(function, barrier):
+        barrier.wait()
+        try:
+            function()
+        except ferry.Error as error:
+            failed.append(error)
+
+    try:
+        for _ in range(300):
+            access = a.update(device=1)
+            access.ptr
+            barrier = threading.Barrier(2)
+            threads = [threading.Thread(target=end, args=(function, barrier)) for function in (access.close, access.abandon)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            a.fill(1)
+    finally:
+        sys.setswitchinterval(switch)
+    assert not failed
+
+
+def test_one_thread_enters(context):
+    a = ferry.array(bytes(64), context=context)
+    for _ in range(50):
+        access, entered = a.read(raw=True), []
+        barrier = threading.Barrier(4)
+
+        def enter():
+            barrier.wait()
+            try:
+                entered.append(access.__enter__())
+            except ferry.StateError:
+                pass
+
+        threads = [threading.Thread(target=enter) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(entered) == 1
+
+
+def test_orders_that_a_consumer_takes(context, numpy):
+    values = numpy.arange(6.0).reshape(2, 3)
+    fortran = ferry.wrap(numpy.asfortranarray(values), context=context)
+    for consumer in (zlib.crc32, hashlib.sha256):
+        with pytest.raises(BufferError):
+            consumer(fortran.read())
+    assert zlib.crc32(ferry.array(values, context=context).read()) == zlib.crc32(values)
+    with fortran.read() as h:
+        assert h.tolist() == values.tolist() and h.flags.f_contiguous
+
+    class Buffer(ctypes.Structure):
+        _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("rest", ctypes.c_char * 64)]
+
+    def takes(exporter, flags):
+        view = Buffer()
+        try:
+            ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(exporter), ctypes.byref(view), flags)
+        except BufferError:
+            return False
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+        return True
+
+    c, f, either = 0x38, 0x58, 0x98
+    mixed = ferry.from_dlpack(numpy.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2), copy=False, context=context)
+    straight = ferry.array(values, context=context)
+    assert [takes(fortran.read(), flags) for flags in (c, f, either)] == [False, True, True]
+    assert [takes(straight.read(), flags) for flags in (c, f, either)] == [True, False, True]
+    assert [takes(mixed.read(), flags) for flags in (c, f, either)] == [False, False, False]

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""Arrays: making, viewing, converting, copying."""
+
+import array
+import copy
+import ctypes
+import json
+import pickle
+
+import pytest
+
+import ferry
+
+NUMBERS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
+
+
+def test_empty_reads_as_zero_and_has_no_memory(context):
+    a = ferry.empty((2, 3), "f4", context=context, name="nothing")
+    assert (a.shape, a.size, a.nbytes, a.ndim, a.strides, len(a)) == ((2, 3), 6, 24, 2, (12, 4), 2)
+    assert a.state == "UNINITIALIZED" and a.copies == ()
+    assert a.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert "nothing" in repr(a) and "float[2, 3]" in repr(a)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_each_number_goes_round(context, numpy, dtype):
+    values = numpy.arange(12).reshape(3, 4).astype(dtype)
+    a = ferry.array(values, context=context)
+    assert a.dtype == dtype and a.dtype.dtype == values.dtype
+    assert (numpy.asarray(a) == values).all()
+    with a.read() as h:
+        assert h.dtype == values.dtype and (h == values).all() and not h.flags.writeable
+    with a.update(device=1):
+        pass
+    assert (numpy.asarray(a) == values).all()
+    assert ferry.array(a.tobytes()).nbytes == values.nbytes
+
+
+def test_without_numpy_types(context):
+    a = ferry.array(array.array("d", [1, 2, 3]), context=context)
+    assert a.dtype == "float64" and a.dtype == float and a.tolist() == [1, 2, 3]
+    a.copy_from(array.array("d", [4, 5, 6]))
+    out = array.array("d", [0, 0, 0])
+    a.copy_to(out)
+    assert list(out) == [4, 5, 6]
+    assert ferry.array(b"abc", context=context).tobytes() == b"abc"
+
+
+def test_bfloat16(context, numpy):
+    a = ferry.empty(4, "bfloat16", context=context)
+    a.fill(1.5)
+    assert a.view("u2").tolist() == [0x3FC0] * 4
+    assert a.astype("f4").tolist() == [1.5] * 4
+    with pytest.raises(BufferError):
+        memoryview(a.read())
+
+
+def test_structs(context, numpy):
+    dtype = numpy.dtype([("x", "f4"), ("n", "i2"), ("v", "f8", 3)], align=True)
+    values = numpy.zeros(5, dtype)
+    values["x"], values["v"][:, 1] = numpy.arange(5), 7
+    a = ferry.array(values, context=context)
+    assert a.dtype.itemsize == dtype.itemsize == 32
+    assert [field[0] for field in a.dtype.fields] == ["x", "n", "v"]
+    with a.update() as h:
+        h["n"] = 3
+    back = numpy.asarray(a)
+    assert (back["x"] == values["x"]).all() and (back["n"] == 3).all() and (back["v"] == values["v"]).all()
+    assert pickle.loads(pickle.dumps(a)).dtype == a.dtype
+
+
+def test_structs_with_padding_at_the_end(numpy):
+    dtype = numpy.dtype([("a", "f8"), ("b", "i1")], align=True)
+    assert ferry.element(dtype).itemsize == 16 and ferry.element(dtype).dtype.itemsize == 16
+
+
+def test_type_files(tmp_path, numpy):
+    """The generator computes the layout, and a struct may hold one of another file."""
+    file, outer = tmp_path / "vec3.json", tmp_path / "pair.json"
+    described = {"ferry": 1, "prefix": "mylib", "header": "v.h", "kind": "struct"}
+    file.write_text(json.dumps({**described, "name": "vec3", "c_type": "struct mylib_vec3", "fields": [
+        {"name": "x", "type": "float"}, {"name": "v", "type": "float", "count": 2}]}))
+    outer.write_text(json.dumps({**described, "name": "pair", "c_type": "struct mylib_pair", "fields": [
+        {"name": "flag", "type": "char"}, {"name": "at", "type": "vec3"}]}))
+    vec3 = ferry.element(file)
+    assert vec3 == ferry.element(numpy.dtype([("x", "f4"), ("v", "f4", 2)], align=True)) and vec3.itemsize == 12
+    assert vec3.name == "mylib_vec3" and ferry.element(str(file)) == vec3
+    pair = ferry.element(outer)
+    assert [(name, offset) for name, _, offset, _ in pair.fields] == [("flag", 0), ("at.x", 4), ("at.v", 8)]
+    file.write_text('{"kind": "struct"}')
+    with pytest.raises(ferry.WrongTypeError, match="vec3.json"):
+        ferry.element(file)
+    with pytest.raises(FileNotFoundError):
+        ferry.element(tmp_path / "none.json")
+
+
+def test_views_share_memory_and_state(context):
+    a = ferry.array(bytes(range(24)), context=context).reshape(4, 6)
+    assert a[1].tolist() == list(range(6, 12)) and a[-1, 2].item() == 20
+    assert a[1:3].shape == (2, 6) and a[..., :].shape == (4, 6) and a[2:2].tolist() == []
+    assert a[0, 1:4].tolist() == [1, 2, 3]
+    a[1:3].fill(9)
+    assert a.tolist()[1] == [9] * 6 and a.tolist()[3] == list(range(18, 24))
+    with a[0].update(device=1):
+        pass
+    assert a[0].state in ("DEVICE_DIRTY", "DEVICE_ONLY", "SYNCHRONIZED", "HOST_DIRTY") and a.tolist()[0] == list(range(6))
+    assert a.reshape(-1).shape == (24,) and a.reshape(2, -1).shape == (2, 12)
+    assert a.view("u4").shape == (4, 6) if a.itemsize == 4 else True
+    assert a.reshape(24).view("u4").shape == (6,)
+
+
+def test_what_is_no_view(context):
+    a = ferry.array(bytes(24), context=context).reshape(4, 6)
+    for key in ((slice(None), 1), (slice(None, None, 2),), (slice(None, None, -1),), (slice(None), slice(0, 2))):
+        with pytest.raises(NotImplementedError):
+            a[key]
+    for key in (4, -5, (0, 6)):
+        with pytest.raises(IndexError):
+            a[key]
+    with pytest.raises(ferry.RangeError):
+        a[0, 0, 0]
+    with pytest.raises(TypeError):
+        a["x"]
+    for shape in (5, (-1, 5), (-1, -1), (-2, -12)):
+        with pytest.raises(ValueError):
+            a.reshape(shape)
+    with pytest.raises(ferry.WrongTypeError):
+        a.view("f4" if a.shape[-1] % 4 else "f8")
+
+
+def test_conversions(context):
+    a = ferry.array(array.array("f", [1.5, -3.5, 300.0]), context=context)
+    assert a.astype("i4").tolist() == [2, -4, 300]
+    assert a.astype("i1").tolist() == [2, -4, 127]
+    assert a.astype("i4", policy="truncate").tolist() == [1, -3, 300]
+    with pytest.raises(IndexError):
+        a.astype("i1", policy="check")
+    with pytest.raises(ValueError):
+        a.astype("i1", policy="hope")
+    b = ferry.empty(3, "f8", context=context)
+    with pytest.raises(TypeError):
+        b.copy_from(a)
+    b.copy_from(a, convert="saturate")
+    assert b.tolist() == [1.5, -3.5, 300.0]
+
+
+def test_copies(context):
+    a = ferry.array(array.array("i", range(1000)), context=context)
+    b, seen = ferry.empty(1000, "i4", context=context), []
+    b.copy_from(a, progress=lambda done, total: seen.append((done, total)))
+    assert b.tolist() == list(range(1000)) and (not seen or seen[-1][0] <= seen[-1][1])
+    memory = bytearray(4000)
+    event = a.copy_to(memoryview(memory).cast("i"), wait=False)
+    event.synchronize()
+    assert event.done and memory == a.tobytes() and event.progress == (4000, 4000)
+    del event
+    memory.clear()  # the event gave the memory back
+    with pytest.raises(ValueError):
+        a.copy_from(bytes(8))
+    assert copy.copy(a).tolist() == copy.deepcopy(a).tolist() == pickle.loads(pickle.dumps(a)).tolist() == a.tolist()
+
+
+def test_pickles_out_of_band(context, numpy):
+    a = ferry.array(numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3)), context=context)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(a, protocol)).tolist() == a.tolist()
+    memory = []
+    text = pickle.dumps(a, 5, buffer_callback=memory.append)
+    assert len(text) < 1000 and memory[0].raw().nbytes == a.nbytes
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)  # the memory is lent until it is released
+    assert pickle.loads(text, buffers=memory).tolist() == a.tolist()
+    for part in memory:
+        part.release()
+    a.fill(1)
+    assert pickle.loads(pickle.dumps(ferry.empty((2, 0), context=context))).shape == (2, 0)
+
+
+def test_orders_of_dimensions(context, numpy):
+    values = numpy.asfortranarray(numpy.arange(24.0).reshape(2, 3, 4))
+    a = ferry.wrap(values, context=context)
+    assert a.strides == values.strides
+    assert (numpy.asarray(a) == values).all()
+    with a.update(device=1):
+        pass
+    with a.update() as h:
+        h[1, 2, 3] = -1
+    assert values[1, 2, 3] == -1
+    assert (numpy.asarray(a.astype("f4")) == values).all() and (numpy.asarray(a[:, :, 1]) == values[:, :, 1]).all()
+    assert (numpy.asarray(ferry.array(values, context=context)) == values).all()
+    assert (numpy.asarray(pickle.loads(pickle.dumps(a))) == values).all()
+    with pytest.raises(NotImplementedError):
+        a.reshape(24)
+
+
+def test_wrap_shares_memory(context, numpy):
+    values = numpy.arange(5.0)
+    a = ferry.wrap(values, context=context)
+    with a.update() as h:
+        h *= 2
+    assert values.tolist() == [0, 2, 4, 6, 8]
+    with a.overwrite(stream=context.stream()) as d:
+        assert d.ptr
+    a.fill(3)
+    a.close()
+    assert values.tolist() == [3] * 5
+    fixed = ferry.wrap(b"1234", context=context)
+    assert fixed.read_only
+    with pytest.raises(ValueError):
+        with fixed.update():
+            pass
+    memory = bytearray(8)
+    b = ferry.wrap(memory, context=context)
+    with pytest.raises(BufferError):
+        memory.append(1)
+    del b
+    ferry.empty(1, context=context)  # a call that gives ended owners back
+    memory.append(1)
+
+
+def test_zero_dimensions_and_no_elements(context, numpy):
+    a = ferry.array(numpy.array(2.5), context=context)
+    assert a.shape == () and a.item() == 2.5 and a.tolist() == 2.5
+    with a.update() as h:
+        h[()] = 4
+    assert a.item() == 4
+    with pytest.raises(TypeError):
+        len(a)
+    b = ferry.empty((3, 0), "f4", context=context)
+    with b.read() as h:
+        assert h.shape == (3, 0)
+    assert numpy.asarray(b).shape == (3, 0) and b.tobytes() == b"" and b.astype("i4").shape == (3, 0)
+
+
+def test_places(emulated):
+    a = ferry.array(bytes(100), context=emulated)
+    a.sync_to(1)
+    assert a.places == (0, 1)
+    a.prefetch(2)
+    with a.update(device=2):
+        pass
+    assert a.places == (2,) and a.copies == (0, 1, 2)
+    a.evict(2)
+    assert 2 not in a.copies and a.tobytes() == bytes(100)
+    assert a.stats()["to_device"].bytes >= 100
+    assert [place.kind for place in emulated.places] == ["host", "emulated", "emulated"]
+    assert emulated.memory(1).total > 0 and "emulated" in emulated.describe()
+
+
+def test_stats_and_trace(emulated):
+    a = ferry.array(bytes(1000), context=emulated, name="counted")
+    before = emulated.stats()
+    with ferry.trace(emulated) as transfers:
+        a.sync_to(1)
+    a.sync_to(2)
+    moved = ferry.stats(emulated) - before
+    assert moved.upload.bytes + moved.peer.bytes == 2000 or moved.upload.bytes == 2000
+    assert [(t.buffer, t.bytes, t.direction, t.target_place) for t in transfers] == [("counted", 1000, "upload", 1)]
+    emulated.reset_stats()
+    assert emulated.stats().upload == (0, 0)
+    with pytest.raises(RuntimeError):
+        ferry.default_context().trace().__enter__()
+
+
+def test_layouts_of_structs(context, numpy):
+    """Exporters leave padding out, and NumPy's fields lie next to each other."""
+    class Tail(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_double), ("b", ctypes.c_char)]
+
+    class Inner(ctypes.Structure):
+        _fields_ = [("b", ctypes.c_uint8), ("a", ctypes.c_double)]
+
+    for dtype in (numpy.dtype({"names": ["a"], "formats": ["f4"], "offsets": [0], "itemsize": 16}),
+                  numpy.dtype([("x", "f4"), ("y", "u1")]), numpy.dtype([("x", "u1"), ("y", "f4")]),
+                  numpy.dtype([("x", "u1"), ("y", "f8")], align=True)):
+        values = numpy.zeros(3, dtype)
+        for number, name in enumerate(dtype.names):
+            values[name] = [number + 1, 2, 3]
+        for a in (ferry.array(values, context=context), ferry.wrap(values, context=context)):
+            assert a.itemsize == dtype.itemsize and a.numpy().tolist() == values.tolist()
+        assert ferry.element(dtype).itemsize == dtype.itemsize
+    tail = ferry.array((Tail * 3)(Tail(1, b"x")), context=context)
+    assert tail.itemsize == 16 and [offset for _, _, offset, _ in tail.dtype.fields] == [0, 8]
+    inner = ferry.array((Inner * 2)(Inner(7, 1.5), Inner(8, 2.5)), context=context)
+    assert [offset for _, _, offset, _ in inner.dtype.fields] == [0, 8] and inner.numpy()["a"].tolist() == [1.5, 2.5]
+    with pytest.raises(TypeError):
+        ferry.empty(3, numpy.dtype(("f4", (2,))), context=context)
+
+
+def test_what_an_array_is_made_of(context, numpy):
+    assert ferry.array(b"12", "u1", context=context).tolist() == [49, 50]
+    assert ferry.array(b"\1\2", "f4", context=context).tolist() == [1, 2]
+    assert ferry.array(numpy.arange(3, dtype=">f4"), "f4", context=context).tolist() == [0, 1, 2]
+    assert ferry.array(numpy.arange(3, dtype=">i4"), "f8", context=context).tolist() == [0, 1, 2]
+
+    class Series:
+        """As that of pandas: a dtype of NumPy, and no buffer."""
+
+        dtype = numpy.dtype("f8")
+
+        def __array__(self, dtype=None, copy=None):
+            return numpy.array([1.5, 2.5], dtype)
+
+    assert ferry.array(Series(), context=context).tolist() == [1.5, 2.5]
+    a = ferry.array(b"12", context=context)
+    assert ferry.array(a, name="x").name == "x" and ferry.array(a, "f4", name="y").name == "y"
+    assert ferry.zeros((2, 0, 3), context=context).tolist() == [[], []]
+    with pytest.raises(TypeError):
+        ferry.Array._create_from(context, b"1234", 5, None)
+
+
+def test_strides_over_one_element(context, numpy):
+    z = ferry.array(numpy.arange(24.0).reshape(4, 6), context=context)
+    part = z[0:4:4]
+    assert part.shape == (1, 6) and part.view("i4").shape == (1, 12)
+    out = numpy.empty((1, 6))
+    part.copy_to(out)
+    assert out.tolist() == part.tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_sizes_that_overflow(context):
+    with pytest.raises(OverflowError):
+        ferry.empty((0, 2**62, 8), context=context)
+    a = ferry.array(bytes(4), context=context)
+    for wrong in (lambda: a.read(device=2**32 + 1), lambda: a.read(device=2**80), lambda: context.place(2**32),
+                  lambda: context.memory(2**32), lambda: a.load_from("/dev/zero", offset=-8), lambda: a.store("/dev/null", offset=-1)):
+        with pytest.raises(ValueError):
+            wrong()
+
+
+def test_values_and_indices(context, numpy):
+    z = ferry.array(numpy.arange(4.0).reshape(2, 2), context=context)
+    assert float(z[1, 1]) == 3.0 and int(z[1, 0]) == 2 and not z[0, 0] and z[0, 1]
+    assert list(range(5))[ferry.array(numpy.array(3), context=context)] == 3
+    for wrong in (lambda: bool(z), lambda: float(z)):
+        with pytest.raises(ValueError):
+            wrong()
+    for wrong in (lambda: z[numpy.array([0, 1])], lambda: z[True], lambda: 1.0 in z):
+        with pytest.raises(TypeError):
+            wrong()

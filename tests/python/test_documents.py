@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""What the guide and the examples say is what happens."""
+
+import importlib.util
+import os
+import re
+import struct
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+EXAMPLES = os.path.join(ROOT, "examples")
+
+
+def run(*arguments, device="emulated:1", **more):
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "FERRY_DEVICE": device}, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("device", ["host", "emulated:1"])
+def test_guide(numpy, device):
+    """The blocks of docs/python.md are one program. A comment at the end of a line that prints is what it prints."""
+    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+        program = "\n".join(re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S))
+    expected = re.findall(r"^print\(.*\)   # (.*)$", program, re.M)
+    printed = run("-", device=device, input=program)
+    if device != "host":  # nothing crosses to the host
+        assert len(expected) > 3 and all(line in printed.splitlines() for line in expected), printed
+
+
+def test_hillshade(numpy, tmp_path):
+    """Flat land is lit from 45 degrees, and one byte for each cell comes back."""
+    numpy.save(tmp_path / "flat.npy", numpy.full((5, 7), 3))
+    printed = run(os.path.join(EXAMPLES, "hillshade.py"), str(tmp_path / "flat.npy"), str(tmp_path / "flat.png"))
+    assert f"{5 * 7 * 4} bytes up, {5 * 7} bytes down" in printed
+    picture = (tmp_path / "flat.png").read_bytes()
+    start = picture.index(b"IDAT")
+    size, = struct.unpack(">I", picture[start - 4:start])
+    assert zlib.decompress(picture[start + 4:start + 4 + size]) == (b"\0" + b"\xb4" * 7) * 5
+
+
+def has_matplotlib():
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+@pytest.mark.parametrize("device", ["host", "emulated:1"])
+def test_heat(numpy, tmp_path, device):
+    """No step moves a byte, the heat stays where it began, and there is a picture where something can draw it."""
+    picture = tmp_path / "heat.png"
+    printed = run(os.path.join(EXAMPLES, "heat.py"), "30", "32", str(picture), device=device)
+    assert "30 steps of 4096 bytes, 0 bytes crossed" in printed
+    assert picture.exists() == has_matplotlib() and (picture.exists() or "no picture" in printed)
+
+
+@pytest.mark.parametrize("device", ["host", "emulated:1"])
+def test_out_of_core(numpy, tmp_path, device):
+    """A file of twice the device's memory: its numbers are those of two hills."""
+    picture = tmp_path / "histogram.png"
+    printed = run(os.path.join(EXAMPLES, "out_of_core.py"), "12", "6", str(picture), device=device)
+    assert "12 MiB in 12 chunks through 6 MiB" in printed
+    numbers, mean, deviation = re.search(r"(\d+) numbers, mean ([\d.]+), deviation ([\d.]+)", printed).groups()
+    assert int(numbers) == 12 << 18 and abs(float(mean) - 1 / 3) < 0.005 and abs(float(deviation) - 1.43) < 0.005
+    assert picture.exists() == has_matplotlib() and (picture.exists() or "no picture" in printed)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Kernels, streams and events."""
+
+import ctypes
+import gc
+import os
+import threading
+import time
+import weakref
+
+import pytest
+
+import ferry
+
+AXPY = ["read f4 x", "update f4 y", "f4 a", "size_t n"]
+PTX = ".version 8.0\n.visible .entry axpy(\n.param .u64 x, .param .u64 y, .param .f32 a, .param .u64 n)\n{}\n"
+_registered = []
+
+
+def axpy(x, y, a, n):
+    assert len(x) == n and not isinstance(n, float)
+    y += a * x
+
+
+def make(context, **more):
+    """The kernel; on the driver without a GPU its body is a registered function."""
+    if context.place(1).kind == "cuda":
+        _register()
+        return ferry.Kernel("axpy", image=PTX, parameters=AXPY, context=context)
+    return ferry.Kernel("axpy", host=axpy, parameters=AXPY, context=context, **more)
+
+
+def _register():
+    driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
+    if not hasattr(driver, "fakecuda_register_kernel"):
+        pytest.skip("a driver with a GPU runs no registered function")
+    body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
+
+    @body
+    def run(parameters, grid, block):
+        def value(index, kind):
+            return ctypes.cast(parameters[index], ctypes.POINTER(kind))[0]
+
+        n = value(3, ctypes.c_size_t)
+        x = ctypes.cast(value(0, ctypes.c_void_p), ctypes.POINTER(ctypes.c_float))
+        y = ctypes.cast(value(1, ctypes.c_void_p), ctypes.POINTER(ctypes.c_float))
+        a = value(2, ctypes.c_float)
+        for i in range(n):
+            y[i] += a * x[i]
+
+    sizes = (ctypes.c_size_t * 4)(8, 8, 4, 8)
+    driver.fakecuda_register_kernel(b"axpy", run, 4, sizes)
+    _registered.append((run, sizes))
+
+
+def test_launch(context, numpy):
+    kernel = make(context)
+    x = ferry.array(numpy.arange(4, dtype="f4"), context=context)
+    y = ferry.array(numpy.ones(4, "f4"), context=context)
+    stream = ferry.Stream(context)
+    kernel(stream, ferry.grid(4), x, y, 2.0, 4)
+    assert y.tolist() == [1, 3, 5, 7]
+    kernel(None, 4, x, x, 1, 4)  # in place
+    assert x.tolist() == [0, 2, 4, 6]
+    assert kernel.name == "axpy" and "axpy" in repr(kernel)
+
+
+def test_wrong_arguments(context, numpy):
+    kernel = make(context)
+    x = ferry.array(numpy.ones(4, "f4"), context=context)
+    double = ferry.array(numpy.ones(4), context=context)
+    closed = x.copy()
+    closed.close()
+    other = ferry.array(numpy.ones(4, "f4"), context=ferry.Context("emulated:1"))
+    for arguments, error in (((x, x, 1.0), ValueError), ((x, x, 1.0, 4, 5), ValueError), ((x, double, 1.0, 4), TypeError),
+                             ((x, numpy.ones(4, "f4"), 1.0, 4), TypeError), ((x, x, "one", 4), TypeError),
+                             ((x, x, 1.0, -4), OverflowError), ((x, closed, 1.0, 4), RuntimeError),
+                             ((x, other, 1.0, 4), ferry.WrongContextError), ((x, x, x, 4), TypeError)):
+        with pytest.raises(error):
+            kernel(None, 4, *arguments)
+    with x.read():
+        with pytest.raises(ferry.BusyError):
+            kernel(None, 4, x, x, 1.0, 4)
+    assert x.tolist() == [1] * 4
+
+
+def test_wrong_kernels(emulated):
+    for parameters in (["read"], ["f4 a b"], [""], ["read write f4 x"]):
+        with pytest.raises(ferry.Error):
+            ferry.Kernel("k", host=print, parameters=parameters, context=emulated)
+    with pytest.raises(ferry.Error):
+        ferry.Kernel("k", parameters=[], context=emulated)
+    with pytest.raises(TypeError):
+        ferry.Kernel("k", host=3, parameters=[], context=emulated)
+
+
+def test_exceptions_become_late_failures(emulated):
+    def fail(x):
+        raise KeyError("what went wrong")
+
+    kernel = ferry.Kernel("fail", host=fail, parameters=["update f4 x"], context=emulated)
+    x = ferry.empty(4, "f4", context=emulated)
+    kernel(None, 4, x)
+    with pytest.raises(ferry.DeviceError, match="KeyError.*what went wrong"):
+        x.tolist()
+    x.fill(0)
+    stream = ferry.Stream(emulated)
+    kernel(stream, 4, x)
+    with pytest.raises(ferry.DeviceError, match="what went wrong"):
+        stream.synchronize()
+    x.fill(0)
+    assert x.tolist() == [0] * 4
+
+
+def test_arrays_of_a_host_function_may_be_kept(emulated, numpy):
+    kept = []
+
+    def keep(x, y):
+        kept.extend((x, y))
+        y[:] = x
+        with pytest.raises(Exception):
+            x.resize(10)
+
+    kernel = ferry.Kernel("keep", host=keep, parameters=["read f4 x", "overwrite f4 y"], context=emulated)
+    x, y = ferry.array(numpy.arange(4, dtype="f4"), context=emulated), ferry.empty(4, "f4", context=emulated)
+    kernel(None, 4, x, y)
+    assert y.tolist() == [0, 1, 2, 3]
+    x.close(), y.close()
+    gc.collect()
+    assert kept[0].tolist() == [0, 1, 2, 3]
+    kept[1][:] = 5
+
+
+def test_every_value(emulated, numpy):
+    seen = []
+    types = ["f2", "f4", "f8", "i1", "i8", "u8", "?", "c8", "c16", "bfloat16", "size_t"]
+    values = [1.5, 1.5, 1.5, -1, -(2**63), 2**64 - 1, True, 1 + 2j, 1 + 2j, 1.5, 7]
+    kernel = ferry.Kernel("values", host=lambda x, *rest: seen.extend(rest), context=emulated,
+                          parameters=["update f4 x", *types])
+    x = ferry.empty(1, "f4", context=emulated)
+    kernel(None, 1, x, *values)
+    x.tolist()
+    assert seen == values
+    with pytest.raises(TypeError):
+        kernel(None, 1, x, *[*values[:3], 128, *values[4:]])
+    struct = ferry.element(numpy.dtype([("a", "i4"), ("b", "f8")], align=True))
+    kernel = ferry.Kernel("struct", host=lambda x, s: seen.append((int(s["a"]), float(s["b"]))), context=emulated,
+                          parameters=["update f4 x", ("", struct)])
+    kernel(None, 1, x, (3, 4.5))
+    x.tolist()
+    assert seen[-1] == (3, 4.5)
+
+
+def test_compiled_host_functions(emulated, numpy):
+    numba = pytest.importorskip("numba")
+    from numba import types
+
+    @numba.cfunc(types.int32(types.CPointer(types.CPointer(types.float32)), types.CPointer(types.uintp)))
+    def triple(pointers, counts):
+        x = numba.carray(pointers[0], (counts[0],))
+        for i in range(x.size):
+            x[i] *= 3
+        return 0
+
+    kernel = ferry.Kernel("triple", host=triple, parameters=["update f4 x"], context=emulated)
+    x = ferry.array(numpy.arange(4, dtype="f4"), context=emulated)
+    kernel(None, 4, x)
+    assert x.tolist() == [0, 3, 6, 9]
+
+
+def test_kernels_wait_for_their_work(emulated, numpy):
+    """A kernel that goes while its launches are queued: all of them run."""
+    gate, ran = threading.Event(), []
+
+    def wait(x):
+        gate.wait(10)
+        ran.append(len(x))
+
+    kernel = ferry.Kernel("wait", host=wait, parameters=["update f4 x"], context=emulated)
+    x = ferry.empty(4, "f4", context=emulated)
+    for _ in range(3):
+        kernel(None, 4, x)
+    threading.Timer(0.1, gate.set).start()
+    function = weakref.ref(wait)
+    del kernel, wait
+    gc.collect()
+    assert ran == [4, 4, 4] and function() is None
+
+
+def test_kernels_in_cycles_end(emulated):
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.kernel = ferry.Kernel("cycle", host=lambda x: owner, parameters=["update f4 x"], context=emulated)
+    owner.kernel(None, 1, ferry.empty(1, "f4", context=emulated))
+    ended = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert ended() is None
+
+
+def test_streams_and_events(context):
+    one, two = ferry.Stream(context, 1), ferry.Stream(context, 1)
+    begin = one.record(timed=True)
+    two.wait(begin)
+    end = two.record(timed=True)
+    end.synchronize()
+    assert end.done and begin.done and begin.seconds_until(end) >= 0
+    assert begin.progress == (0, 0)
+    with pytest.raises(ValueError):
+        one.record().seconds_until(end)
+    with pytest.raises(TypeError):
+        begin.seconds_until(3)
+    with pytest.raises(TypeError):
+        one.wait(3)
+    with ferry.Stream(context) as stream:
+        assert stream.place == 1 and stream.context is context and "place 1" in repr(stream)
+    again = ferry.Stream(context, 1, native=one.native)
+    assert again.native == one.native
+    with pytest.raises(ValueError):
+        ferry.Stream(context, 7)
+    with pytest.raises(ValueError):
+        context.stream(0)
+
+
+def test_grids():
+    assert ferry.grid(0).blocks == (1, 1, 1) and ferry.grid(257).blocks == (2, 1, 1)
+    assert ferry.grid(10, threads=5, shared_bytes=64) == ((2, 1, 1), (5, 1, 1), 64)
+
+
+def test_launches_while_a_kernel_waits(emulated, numpy):
+    """A wait takes out what it waits for: launches of other threads meanwhile are waited for later."""
+    gate, ran = threading.Event(), []
+
+    def hold(x):
+        gate.wait(10)
+        ran.append(1)
+
+    kernel = ferry.Kernel("hold", host=hold, parameters=["update f4 x"], context=emulated)
+    x, y = (ferry.empty(1, "f4", context=emulated) for _ in range(2))
+    one, two = ferry.Stream(emulated), ferry.Stream(emulated)
+    kernel(one, 1, x)
+    waiting = threading.Thread(target=kernel._wait)
+    waiting.start()
+    time.sleep(0.05)
+    kernel(two, 1, y)
+    gate.set()
+    waiting.join()
+    assert kernel._wait() and len(ran) == 2
+
+
+def test_wrong_parameters(emulated):
+    for parameters in ([("write", "f4")], [("read",)], [3]):
+        with pytest.raises(ValueError):
+            ferry.Kernel("k", host=print, parameters=parameters, context=emulated)
+    with pytest.raises(TypeError):
+        ferry.Kernel("k", host=print, parameters=[], options=[3], context=emulated)
+
+    def host():
+        pass
+
+    host.address = "10.0.0.1"
+    kernel = ferry.Kernel("k", host=host, parameters=["f4"], context=emulated)
+    with pytest.raises(TypeError):
+        kernel(None, "many", 1.0)
+    for wrong in (ferry.Grid((2**32 + 1, 1, 1)), ferry.Grid((-1, 1, 1))):
+        with pytest.raises(ValueError):
+            kernel(None, wrong, 1.0)
+
+
+def test_grids_of_numpy(emulated, numpy):
+    kernel = ferry.Kernel("k", host=lambda x: x.fill(2), parameters=["overwrite f4 x"], context=emulated)
+    x = ferry.empty(3, context=emulated)
+    kernel(None, numpy.int64(3), x)
+    assert x.tolist() == [2, 2, 2]
