@@ -263,8 +263,9 @@ open_lease(struct player *p, struct held *h)
     char name[32] = "NULL", label[40] = "NULL";
     if (t.count == 0)
         return;
-    snprintf(h->label, sizeof(h->label), more & 4 ? "" : "player %u step %zu", p->number, p->step);
-    if (*h->label) {
+    h->label[0] = '\0';
+    if (!(more & 4)) {
+        snprintf(h->label, sizeof(h->label), "player %u step %zu", p->number, p->step);
         options.label = h->label;
         snprintf(label, sizeof(label), "\"%s\"", h->label);
     }
