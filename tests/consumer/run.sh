@@ -33,7 +33,7 @@ contains() {
 # A copy, so that the templates can be changed.
 copy_ferry() {
     mkdir -p "$1"
-    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran cli python; do
+    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran mpi cli python; do
         cp -R "$root/$entry" "$1"
     done
 }
@@ -72,7 +72,7 @@ as_installed() {
     project=$temporary/installed
     copy_consumer "$project"
     run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
-        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dpython=disabled -Dtoolkit_root=/nowhere $quick \
+        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
     run meson install -C "$temporary/ferry"
     PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
