@@ -150,8 +150,8 @@ typedef struct ferry_buffer_info {
                                        (./program)". Known only in checked runs (docs/debugging.md);
                                        otherwise "" */
     const char *lease_labels;     /**< labels of the base's leases, separated by "; ". Only
-                                       ferry_context_for_each_buffer() sets it; otherwise it is ""
-                                       */
+                                       ferry_context_for_each_buffer() sets it; otherwise it is
+                                       "" */
     uint32_t leases;              /**< number of leases on the whole base, open or closed */
     ferry_transfer_count to_device; /**< transfers of the base from the host to a device */
     ferry_transfer_count to_host;   /**< transfers of the base from a device to the host */
@@ -235,10 +235,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *c
  * It writes zeros for bytes that were discarded. It blocks until the copies that the host makes are
  * done, and until calls of other threads on the buffer have returned. After a failure the buffer
  * stays wrapped.
- * @param stream a stream that waits for every use of the memory, in addition to release_on of the
- *         wrap's options; the call then does not wait for queued work. NULL: the call blocks until
- *         every use has completed, unless the wrap has release_on. If the wrap has on_release but
- *         not release_on, the call blocks in every case
+ *
+ * Queued work may still use the memory. If the wrap's options set on_release but not release_on,
+ * the call blocks until that work has completed. Otherwise the streams `stream` and release_on wait
+ * for the work, and the call does not. If both are NULL, the call blocks.
+ * @param stream a stream that waits for every use of the memory, or NULL
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
  *         has other handles or views.
  */

@@ -157,8 +157,8 @@ typedef struct ferry_place_info {
     bool coherent;            /**< true: the device uses the host's memory, so buffers are never
                                    copied */
     uint64_t capabilities;    /**< ferry_capability bits */
-    int architecture;         /**< on CUDA the compute capability as 10 * major + minor; otherwise 0
-                                   */
+    int architecture;         /**< on CUDA the compute capability as 10 * major + minor; otherwise
+                                   0 */
     int driver_version;       /**< on CUDA the CUDA version that the driver supports, as 1000 *
                                    major + 10 * minor; otherwise 0 */
     uint64_t reserved[4];
@@ -198,14 +198,14 @@ typedef struct ferry_transfer_stats {
                                       written to a file or converted by the host */
     ferry_transfer_count peer_staged; /**< transfers from one device to another through the staging
                                            ring of the target device; `peer` includes them */
-    uint64_t device_calls;       /**< driver calls of every kind; an access to bytes that are
-                                      already current at its place makes none */
-    uint64_t batch_submissions;  /**< transfers that made many copies at once, such as all rows of a
-                                      region; the counts of each direction include them */
-    uint64_t batch_copies;       /**< copies that the transfers of batch_submissions made; copies of
-                                      adjacent ranges count as one */
-    uint64_t auto_pinned;        /**< host replicas that Ferry page-locked automatically, see
-                                      pin_after of ferry_context_options */
+    uint64_t device_calls;       /**< number of driver calls of every kind; an access to bytes that
+                                      are already current at its place makes none */
+    uint64_t batch_submissions;  /**< number of transfers that made many copies at once, such as all
+                                      rows of a region; the counts of each direction include them */
+    uint64_t batch_copies;       /**< number of copies that the transfers of batch_submissions made;
+                                      copies of adjacent ranges count as one */
+    uint64_t auto_pinned;        /**< number of host replicas that Ferry page-locked automatically,
+                                      see pin_after of ferry_context_options */
     uint64_t reserved[4];
 } ferry_transfer_stats;
 

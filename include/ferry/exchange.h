@@ -142,9 +142,10 @@ FERRY_API int ferry_context_exchange_place(ferry_context *context, int32_t type,
 /** Options of an import. NULL, or zero in a field, means the default. */
 typedef struct ferry_import_options {
     const char *name;         /**< name of the buffer in messages; copied */
-    ferry_stream *ready_on;   /**< a stream after whose queued work the memory is ready. The caller
-                                   has already made this stream wait for the producer's work on the
-                                   memory. NULL: the default stream of the memory's place */
+    ferry_stream *ready_on;   /**< the memory is ready for use when the work that is now queued on
+                                   this stream is done. The caller has already made the stream wait
+                                   for the producer of the memory. NULL: the default stream of the
+                                   memory's place */
     ferry_stream *release_on; /**< when the buffer is destroyed, this stream waits for every use of
                                    the memory, and Ferry calls the deleter at once, as with
                                    release_on of ferry_wrap_options. NULL: the host waits for every

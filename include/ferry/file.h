@@ -112,8 +112,8 @@ typedef struct ferry_file_pipeline_options {
     bool keep_rest;               /**< true: the bytes of the output file after the last chunk are
                                        kept. false: the call truncates the file there, unless the
                                        output is the input file */
-    ferry_file_stats *stats;      /**< receives the statistics, even if the call fails; may be NULL
-                                       */
+    ferry_file_stats *stats;      /**< receives the statistics, even if the call fails; may be
+                                       NULL */
     uint64_t reserved[4];
 } ferry_file_pipeline_options;
 

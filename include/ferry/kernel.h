@@ -172,8 +172,8 @@ typedef struct ferry_kernel_source {
     size_t option_count;
     ferry_host_function *host_function;        /**< the host function, or NULL */
     void *user;                        /**< passed to host_function */
-    const ferry_parameter *parameters; /**< the parameters, in the order of the kernel's signature
-                                            */
+    const ferry_parameter *parameters; /**< the parameters, in the order of the kernel's
+                                            signature */
     size_t parameter_count;
     uint64_t reserved[4];
 } ferry_kernel_source;

@@ -55,8 +55,8 @@ typedef struct ferry_pool_stats {
     uint64_t reserved_bytes;      /**< all bytes that the pool now holds from the device or the
                                        system; at least live_bytes + cached_bytes */
     uint64_t peak_reserved_bytes; /**< highest value of reserved_bytes so far */
-    uint64_t largest_free_bytes;  /**< size of the largest block that the cached memory has room for
-                                       */
+    uint64_t largest_free_bytes;  /**< size of the largest block that the cached memory has room
+                                       for */
     uint64_t evictions;           /**< replicas that were evicted to make room in this pool */
     double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 when nothing is
                                        cached */
@@ -257,9 +257,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, co
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_WRONG_CONTEXT (the stream
  *         belongs to another context); FERRY_ERROR_OUT_OF_MEMORY (the message states the requested,
  *         free, total, cached and largest free bytes); FERRY_ERROR_DEVICE (a driver call failed);
- *         FERRY_ERROR_INVALID_STATE (a forked child, a destroyed stream, or a watching callback in
- *         which the pool has no idle memory); for a pool of ferry_pool_create(), the status that
- *         `alloc` of its backend returned.
+ *         FERRY_ERROR_INVALID_STATE (in a forked child, for a destroyed stream, or in a watching
+ *         callback if the pool has no idle memory); for a pool of ferry_pool_create(), the status
+ *         that `alloc` of its backend returned.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
@@ -278,8 +278,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, siz
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
 
 /**
- * Returns the address of the block's memory; NULL for NULL, and for a block of zero bytes. Threads:
- * any.
+ * Returns the address of the block's memory; NULL for NULL, and for a block of zero bytes.
+ * Threads: any.
  */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
 /**
@@ -297,8 +297,8 @@ FERRY_API size_t ferry_block_bytes(const ferry_block *block);
  * @param stream NULL: no queued work uses the block
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`block` is NULL, or the block was already freed);
  *         FERRY_ERROR_WRONG_CONTEXT (the stream belongs to another context);
- *         FERRY_ERROR_UNSUPPORTED (the stream is being captured); FERRY_ERROR_INVALID_STATE (a
- *         forked child, a destroyed stream).
+ *         FERRY_ERROR_UNSUPPORTED (the stream is being captured); FERRY_ERROR_INVALID_STATE (in a
+ *         forked child, or for a destroyed stream).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_block_free(ferry_block **block, ferry_stream *stream);

@@ -27,8 +27,8 @@ typedef enum ferry_status {
                                            replica, or while they are newer at another place; or
                                            memory is already registered. Nothing changed */
     FERRY_ERROR_BUSY = 6,             /**< the object is in use. Most often an open scope uses the
-                                           same bytes, and that scope or the new access writes them
-                                           */
+                                           same bytes, and that scope or the new access writes
+                                           them */
     FERRY_ERROR_WRONG_TYPE = 7,       /**< the element type that the caller passed is not that of
                                            the buffer */
     FERRY_ERROR_WRONG_CONTEXT = 8,    /**< the objects of the call, such as a buffer and a stream,
