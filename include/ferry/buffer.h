@@ -77,8 +77,8 @@ FERRY_API const char *ferry_state_name(ferry_state state);
 typedef struct ferry_buffer_options {
     const char *name;         /**< name of the buffer in messages, traces and reports, by which
                                    ferry_context_find() finds it; copied */
-    size_t align;             /**< alignment of each replica in bytes, a power of two up to 2 MiB;
-                                   default 256 */
+    size_t align;             /**< alignment of each replica in bytes, which is a power of two up to
+                                   2 MiB; default: 256 */
     ferry_memory_kind memory; /**< kind of memory of the host replica: FERRY_MEMORY_DEFAULT,
                                    FERRY_MEMORY_PAGEABLE or FERRY_MEMORY_PINNED. With
                                    FERRY_MEMORY_MANAGED one replica serves all places */
@@ -206,9 +206,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *c
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
  * memory. The memory must stay valid until ferry_buffer_unwrap(), or until the last handle is
  * destroyed. If the memory is already gone, ferry_buffer_abandon() ends the wrap.
- * @return the usual statuses; FERRY_ERROR_WRONG_CONTEXT also when options->release_on belongs to
- *         another context; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's buffer_bytes_limit.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_WRONG_CONTEXT also when
+ *         options->release_on belongs to another context; FERRY_ERROR_OVERFLOW when the size in
+ *         bytes exceeds size_t or the context's buffer_bytes_limit.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
                                                               size_t count, const ferry_wrap_options *options, ferry_buffer **out);
@@ -240,8 +240,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *c
  * the call blocks until that work has completed. Otherwise the streams `stream` and release_on wait
  * for the work, and the call does not. If both are NULL, the call blocks.
  * @param stream a stream that waits for every use of the memory, or NULL
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream);
 
@@ -262,9 +262,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer
  * `*buffer` must be the last handle on the memory, and may be a view. The program destroys all
  * other handles first, which does not access the memory. Memory that was registered with
  * ferry_context_register_host() stays registered.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views; FERRY_ERROR_BUSY when a scope is open or a lease exists.
- *         After a failure the buffer stays wrapped.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists. After a failure the buffer stays wrapped.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffer);
 
@@ -275,7 +275,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffe
  * The call copies no bytes: both handles show the same bytes at every place. The view keeps the
  * base alive. If `base` is a view itself, `offset` counts from its first element. A count of 0 is
  * legal, even at the end of the base.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset,
                                                          size_t count, ferry_buffer **out);
@@ -287,8 +287,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base, con
  * @param offset_bytes start of the view, in bytes from the start of `base`
  * @param count number of elements of the new type. FERRY_REST means all remaining bytes, which must
  *         be a whole number of such elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements of the new type, or the start is not aligned for that type.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_WRONG_TYPE when the bytes are
+ *         not a whole number of elements of the new type, or the start is not aligned for that
+ *         type.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_t offset_bytes,
                                                             size_t count, ferry_buffer **out);
@@ -296,7 +297,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reinterpret(ferry_buffer *ba
 /**
  * Checks that the buffer `raw` has the element type `element`, and sets `*out` to the same handle.
  * The call adds no owner, so the program must not destroy `*out` in addition to `raw`.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buffer **out);
 
@@ -396,9 +397,9 @@ FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size
  * A call of another thread at the same time uses either the old length or the new one. It fails
  * with FERRY_ERROR_OUT_OF_RANGE if its range is past the end of the new length. FERRY_REST then
  * means the length that the call finds.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's buffer_bytes_limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer with
- *         views, and for a held or wrapped buffer.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_OVERFLOW when the size in
+ *         bytes exceeds size_t or the context's buffer_bytes_limit; FERRY_ERROR_INVALID_STATE for a
+ *         view, for a buffer with views, and for a held or wrapped buffer.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer, size_t count);
 
@@ -414,8 +415,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer,
  *
  * The elements are contiguous in memory. Later scopes get the same address until the host replica
  * is invalidated, resized or evicted. If `count` is 0, `*out` becomes NULL, and nothing is open.
- * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also when the access would write to a
- *         read-only wrap.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
+ *         access would write to a read-only wrap.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element,
                                                               ferry_access access, size_t offset, size_t count,
@@ -432,9 +433,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  * pageable memory, it returns when it has copied them to page-locked memory.
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_INVALID_ARGUMENT also when the access would write to a
- *         read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a driver
- *         call is needed.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
+ *         access would write to a read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being
+ *         captured and a driver call is needed.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element,
                                                                 ferry_access access, ferry_stream *stream, size_t offset,
@@ -463,7 +464,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
  * itself opens no scope.
  *
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a scope still
+ *         conflicts after that time.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns);
 
@@ -479,8 +481,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer 
  * place. A failure changes nothing.
  * @param options progress, cancel and the event; NULL for defaults. `convert` must be 0, and
  *         `stream` is ignored
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false; the message
- *         says how many bytes of the range are current.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_CANCELLED when keep_going
+ *         returned false; the message says how many bytes of the range are current.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                                             const ferry_copy_options *options);
@@ -490,8 +492,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer
  *
  * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
  *         the host or by device work that has completed
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                                                ferry_stream *written_on);
@@ -500,21 +502,22 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buf
  * another place.
  *
  * If the range is the whole buffer, the call also frees the replica's memory.
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope is open at that place, or when a write
- *         scope is open at another place, because abandoning that scope would need these bytes;
- *         FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only wrap.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a scope is open at
+ *         that place, or when a write scope is open at another place, because abandoning that scope
+ *         would need these bytes; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only
+ *         wrap.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int place);
 /**
  * Declares that the program no longer needs the values of the range. From then on the range reads
  * as zero. The call copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count);
 /**
  * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
  * call allocates the replica of the whole base. It copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
 /**
@@ -525,13 +528,13 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer
  * call or hold uses, and that were not used recently. It first evicts replicas whose bytes are
  * current at another place too. Then it evicts others from devices, after it has copied their bytes
  * to the host.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas;
- *         FERRY_ERROR_BUSY for the same reasons as ferry_buffer_invalidate().
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE for held and
+ *         wrapped replicas; FERRY_ERROR_BUSY for the same reasons as ferry_buffer_invalidate().
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_evict(ferry_buffer *buffer, int place);
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_idle(ferry_buffer *buffer, int place);
 /**
@@ -546,12 +549,13 @@ FERRY_API bool ferry_buffer_is_current(ferry_buffer *buffer, int place);
  *
  * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
  * needs one release. The call copies nothing; ferry_buffer_sync_to() makes the replica current.
- * @return the usual statuses.
+ * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_hold(ferry_buffer *buffer, int place, void **out);
 /**
  * Ends one hold that ferry_buffer_hold() began on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the program does not hold the replica.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_release(ferry_buffer *buffer, int place);
 /** Returns true if the host replica exists and is page-locked, and false otherwise and for NULL. */
@@ -569,8 +573,8 @@ FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
  * @param stream used only for managed memory, whose pages the driver moves in the order of this
  *         stream. NULL: the default stream of the place. The caller may destroy the stream when the
  *         call has returned
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory on a device without
- *         FERRY_CAN_MANAGE_CONCURRENTLY.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         on a device without FERRY_CAN_MANAGE_CONCURRENTLY.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                                              ferry_stream *stream);
@@ -592,8 +596,9 @@ typedef enum ferry_advice {
  * Passes advice about managed memory to the driver, for `count` elements from element `offset` on.
  * Ferry itself gives no advice.
  * @param place the place that the advice is about: the host or a device
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, and for a device that takes no advice.
+ * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a write scope is
+ *         open; FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes
+ *         no advice.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count,
                                                            ferry_advice advice, int place);

@@ -28,7 +28,8 @@ typedef enum ferry_direction {
  */
 typedef struct ferry_trace {
     const char *buffer;        /**< name of the buffer; "" if it has none */
-    const char *reason;        /**< the call that needed the transfer, such as "read_device" */
+    const char *reason;        /**< name of the call that needed the transfer, such as
+                                    "read_device" */
     size_t bytes;
     int source_place;          /**< place that the bytes come from; -1 for a fill, and for memory of
                                     the caller */
@@ -133,14 +134,14 @@ typedef enum ferry_capability {
     FERRY_CAN_PIN = 1 << 0,             /**< the device can page-lock host memory */
     FERRY_CAN_MANAGE = 1 << 1,          /**< the device has managed memory, which host and device
                                              access by the same pointer, even at the same time */
-    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device prefetches managed memory, and its
+    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device can prefetch managed memory, and its
                                                  driver takes the advice of ferry_buffer_advise() */
-    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< the device runs compiled kernel code (PTX, cubin or
+    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< the device can run compiled kernel code (PTX, cubin or
                                              fatbin) */
-    FERRY_CAN_COMPILE = 1 << 4,         /**< the device runs CUDA source, which Ferry compiles at
+    FERRY_CAN_COMPILE = 1 << 4,         /**< the device can run CUDA source, which Ferry compiles at
                                              run time */
-    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< the device runs kernels as C functions of the
-                                                 host */
+    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< the device runs the host functions of kernels,
+                                                 which are C functions */
     FERRY_CAN_BATCH = 1 << 6,           /**< the device can make many copies with one driver call */
     FERRY_CAN_PEER = 1 << 7,            /**< the device can copy directly from another device of the
                                              context, without the host's memory */

@@ -87,8 +87,8 @@ FERRY_API ferry_argument ferry_argument_with(ferry_argument argument, ferry_acce
 /** Returns an argument that passes a copy of the scalar `*value`. Threads: any. */
 FERRY_API ferry_argument ferry_element_value(const ferry_element *element, const void *value);
 /**
- * Returns an argument that passes `value` as a size_t. The kernel's parameter at this position
- * must have the element ferry_size_element().
+ * Returns an argument that passes `value` as a size_t. The kernel's parameter at this position must
+ * have the element type that ferry_size_element() describes.
  * Threads: any.
  */
 FERRY_API ferry_argument ferry_size_value(size_t value);

@@ -113,8 +113,9 @@ FERRY_API ferry_status ferry_lease_abandon(ferry_lease *lease);
 FERRY_API void ferry_lease_destroy(ferry_lease **lease);
 
 /**
- * Returns true until the lease is closed or abandoned, and false for NULL and in a forked child.
- * Another thread may close the lease at any time. Threads: any.
+ * Returns true if the lease is open. Returns false after it was closed or abandoned, for NULL, and
+ * in a forked child. Another thread may close the lease at any time.
+ * Threads: any.
  */
 FERRY_API bool ferry_lease_is_open(const ferry_lease *lease);
 

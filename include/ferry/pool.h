@@ -26,18 +26,20 @@ typedef struct ferry_pool ferry_pool;
 /** One allocation from a pool. */
 typedef struct ferry_block ferry_block;
 
-/** The kind of memory. The meaning of a value never changes. */
+/** Kinds of memory. The meaning of a value never changes. */
 typedef enum ferry_memory_kind {
     FERRY_MEMORY_DEFAULT = 0,  /**< pageable memory on the host, device memory on a device */
     FERRY_MEMORY_DEVICE = 1,   /**< memory of a device */
     FERRY_MEMORY_PINNED = 2,   /**< page-locked host memory */
     FERRY_MEMORY_PAGEABLE = 3, /**< ordinary host memory */
-    FERRY_MEMORY_MANAGED = 4   /**< managed memory: one pointer for host and device */
+    FERRY_MEMORY_MANAGED = 4   /**< managed memory, which host and devices access by the same
+                                    pointer */
 } ferry_memory_kind;
 
 /**
- * Statistics of a pool: what it holds now, and counters since it was created or since the last
- * ferry_context_reset_stats(). They are exact when no other call on the pool is running.
+ * Statistics of a pool. The counters start at zero when the pool is created, and
+ * ferry_context_reset_stats() resets them. All values are exact if no other call on the pool is
+ * running.
  */
 typedef struct ferry_pool_stats {
     uint64_t allocations;         /**< successful allocations: hits + misses */
@@ -51,13 +53,14 @@ typedef struct ferry_pool_stats {
                                        live_bytes */
     uint64_t cached_bytes;        /**< bytes of idle blocks, which the pool keeps for later
                                        allocations */
-    uint64_t pending_bytes;       /**< the part of cached_bytes that queued work still uses */
+    uint64_t pending_bytes;       /**< bytes of cached_bytes that queued work still uses */
     uint64_t reserved_bytes;      /**< all bytes that the pool now holds from the device or the
                                        system; at least live_bytes + cached_bytes */
     uint64_t peak_reserved_bytes; /**< highest value of reserved_bytes so far */
     uint64_t largest_free_bytes;  /**< size of the largest block that the cached memory has room
                                        for */
-    uint64_t evictions;           /**< replicas that were evicted to make room in this pool */
+    uint64_t evictions;           /**< number of replicas that Ferry evicted to make room in this
+                                       pool */
     double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 when nothing is
                                        cached */
     uint64_t reserved[4];
@@ -86,7 +89,7 @@ typedef struct ferry_pool_class_stats {
     uint64_t reserved[4];
 } ferry_pool_class_stats;
 
-/** Value of ferry_pool_options.wait_ms: an allocation never waits. */
+/** Value of ferry_pool_options.wait_ms with which an allocation never waits. */
 #define FERRY_WAIT_NEVER ((uint64_t)-1)
 
 /**

@@ -38,7 +38,11 @@ FERRY_STATIC_ASSERT(sizeof(float) == 4, "float.json: float does not have 4 bytes
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(float) <= 4, "float.json: float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: float is not of kind float");
 
-/** A typed handle of a buffer of float (IEEE-754 binary32). A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of float (IEEE-754 binary32).
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct ferry_float_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -113,8 +117,8 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
  * memory. The memory must stay valid until ferry_float_unwrap(), or until the last handle is
  * destroyed. If the memory is already gone, ferry_float_abandon() ends the wrap.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
@@ -132,8 +136,8 @@ ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const
  * until the last handle is destroyed.
  * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
@@ -147,8 +151,8 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
  * destroys the buffer, and empties the handle. After a failure the buffer stays wrapped.
  * @param stream a stream that waits for every use of the memory. NULL: the call blocks until every
  *         use has completed. The options of the wrap can change this, see ferry_buffer_unwrap()
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
@@ -160,8 +164,9 @@ ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
  * Ends a wrap without accessing its memory, which may already be freed. Destroys the buffer, and
  * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
  * still uses the memory. After a failure the buffer stays wrapped.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views; FERRY_ERROR_BUSY when a scope is open or a lease exists.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_abandon(ferry_float_buffer *buffer)
@@ -173,7 +178,7 @@ ferry_float_abandon(ferry_float_buffer *buffer)
  * Creates a view of `base`: a handle on `count` of its elements, starting at element `offset`. The
  * call copies no bytes: both handles show the same bytes. The view keeps the base alive. Does not
  * block. The caller owns `*out`.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
@@ -187,8 +192,8 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
  * @param offset_bytes start of the view, in bytes from the start of `base`
  * @param count number of elements of the view. FERRY_REST means all remaining bytes, which must be
  *         a whole number of elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements, or the start is not aligned for float.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the bytes are not
+ *         a whole number of elements, or the start is not aligned for float.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
@@ -270,9 +275,9 @@ ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
 /**
  * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
  * call keep their values. New elements read as zero.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer with views, and for a
- *         held or wrapped buffer.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer
+ *         with views, and for a held or wrapped buffer.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_resize(ferry_float_buffer buffer, size_t count)
@@ -286,7 +291,8 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count)
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
  * copies bytes that are not current on the host. It blocks until that copy is done, and until
  * queued work that writes the range has completed.
- * @return the usual statuses; FERRY_ERROR_BUSY at once, when another open scope writes the range.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY at once, when another open
+ *         scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
@@ -396,8 +402,8 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
  * stream. It blocks only while it copies bytes from pageable to page-locked memory.
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
- *         driver call is needed.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED when the stream is
+ *         being captured and a driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out)
@@ -501,7 +507,8 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
  * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
  * itself opens no scope.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope still conflicts
+ *         after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -543,7 +550,8 @@ ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options,
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
  * the range is current. When a blocking call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
@@ -555,7 +563,8 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *sou
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory. The
  * call reads them at a place where they are current, and allocates no replica.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
@@ -567,7 +576,8 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, siz
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count,
@@ -579,7 +589,8 @@ ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_bu
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options)
@@ -591,9 +602,9 @@ ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float v
  * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
  * and at element `offset` of the buffer. The file holds the elements as they are in memory, without
  * a header.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be read or is too short;
- *         FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
- *         `file_offset` is larger than any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be read or
+ *         is too short; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW
+ *         when `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -605,9 +616,9 @@ ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const c
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be written; FERRY_ERROR_CANCELLED
- *         when keep_going returned false; FERRY_ERROR_OVERFLOW when `file_offset` is larger than
- *         any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be
+ *         written; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
+ *         `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -659,7 +670,8 @@ ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_
  * current at that place. Blocks until the bytes have arrived. With options->event set the call
  * returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_options *options)
@@ -672,8 +684,8 @@ ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_optio
  * the range is current only at that place.
  * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
  *         the host or by device work that has completed
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *written_on)
@@ -684,8 +696,9 @@ ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *writt
 /**
  * Marks the handle's range as stale at `place`. Bytes that are current only there are first copied
  * to another place.
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope
- *         at another place; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only wrap.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open at that
+ *         place, or a write scope at another place; FERRY_ERROR_INVALID_ARGUMENT also for the
+ *         memory of a read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_invalidate(ferry_float_buffer buffer, int place)
@@ -696,7 +709,7 @@ ferry_float_invalidate(ferry_float_buffer buffer, int place)
 /**
  * Declares that the program no longer needs the values of the handle's range. From then on the
  * range reads as zero. The call copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_discard(ferry_float_buffer buffer)
@@ -707,7 +720,7 @@ ferry_float_discard(ferry_float_buffer buffer)
 /**
  * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
  * call allocates the replica of the whole base. It copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reserve(ferry_float_buffer buffer, int place)
@@ -718,8 +731,9 @@ ferry_float_reserve(ferry_float_buffer buffer, int place)
 /**
  * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
  * base. Bytes that are current only there are first copied to another place.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas;
- *         FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE for held and wrapped
+ *         replicas; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at
+ *         another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_evict(ferry_float_buffer buffer, int place)
@@ -729,7 +743,7 @@ ferry_float_evict(ferry_float_buffer buffer, int place)
 
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_idle(ferry_float_buffer buffer, int place)
@@ -753,7 +767,7 @@ ferry_float_is_current(ferry_float_buffer buffer, int place)
  *
  * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
  * needs one release. The call copies nothing; ferry_float_sync_to() makes the replica current.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
@@ -769,7 +783,8 @@ ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
 
 /**
  * Ends one hold that ferry_float_hold() began on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the program does not hold the replica.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_release(ferry_float_buffer buffer, int place)
@@ -793,8 +808,8 @@ ferry_float_is_page_locked(ferry_float_buffer buffer)
  * that the program queues directly on a native stream does not wait. If there is no memory for the
  * copy, nothing is copied, and the call still succeeds.
  * @param stream used only for managed memory; NULL: the default stream of the place
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
- *         prefetch.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         that the device cannot prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
@@ -805,8 +820,9 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
 /**
  * Passes advice about managed memory to the driver, for the handle's range.
  * @param place the place that the advice is about: the host or a device
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, and for a device that takes no advice.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a write scope is open;
+ *         FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes no
+ *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
@@ -838,8 +854,8 @@ ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t coun
 }
 
 /**
- * Returns an argument that passes one float by value. The argument holds a copy of
- * the value.
+ * Returns an argument that passes one float by value to a kernel. The argument holds a
+ * copy of the value.
  */
 FERRY_INLINE ferry_argument
 ferry_float_value(float value)

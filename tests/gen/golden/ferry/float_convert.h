@@ -63,7 +63,11 @@ FERRY_STATIC_ASSERT(sizeof(uint8_t) == 1, "byte.json: uint8_t does not have 1 by
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(uint8_t) <= 1, "byte.json: uint8_t is aligned to more than 1");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(uint8_t, FERRY_KIND_UINT), "byte.json: uint8_t is not of kind uint");
 
-/** A typed handle of a buffer of uint8_t (unsigned, 8 bits). A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of uint8_t (unsigned, 8 bits).
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct ferry_byte_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -104,7 +108,11 @@ FERRY_STATIC_ASSERT(sizeof(ferry_half) == 2, "half.json: ferry_half does not hav
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_half) <= 2, "half.json: ferry_half is aligned to more than 2");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_half, FERRY_KIND_FLOAT), "half.json: ferry_half is not of kind float");
 
-/** A typed handle of a buffer of ferry_half (IEEE-754 binary16). A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of ferry_half (IEEE-754 binary16).
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct ferry_half_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -145,7 +153,11 @@ FERRY_STATIC_ASSERT(sizeof(ferry_complex_float) == 8, "complex_float.json: ferry
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(ferry_complex_float) <= 4, "complex_float.json: ferry_complex_float is aligned to more than 4");
 FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_complex_float, FERRY_KIND_COMPLEX), "complex_float.json: ferry_complex_float is not of kind complex");
 
-/** A typed handle of a buffer of ferry_complex_float (two IEEE-754 binary32). A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of ferry_complex_float (two IEEE-754 binary32).
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct ferry_complex_float_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */

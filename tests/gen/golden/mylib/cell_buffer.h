@@ -85,7 +85,11 @@ FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
 
-/** A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8. A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8.
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct mylib_cell_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -178,7 +182,11 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct mylib_vec3_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -264,8 +272,8 @@ mylib_cell_create_from(ferry_context *context, const struct mylib_cell *source, 
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
  * memory. The memory must stay valid until mylib_cell_unwrap(), or until the last handle is
  * destroyed. If the memory is already gone, mylib_cell_abandon() ends the wrap.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_wrap_host(ferry_context *context, struct mylib_cell *memory, size_t count, const ferry_wrap_options *options,
@@ -283,8 +291,8 @@ mylib_cell_wrap_host(ferry_context *context, struct mylib_cell *memory, size_t c
  * until the last handle is destroyed.
  * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_wrap_device(ferry_context *context, struct mylib_cell *memory, size_t count, ferry_stream *ready_on,
@@ -298,8 +306,8 @@ mylib_cell_wrap_device(ferry_context *context, struct mylib_cell *memory, size_t
  * destroys the buffer, and empties the handle. After a failure the buffer stays wrapped.
  * @param stream a stream that waits for every use of the memory. NULL: the call blocks until every
  *         use has completed. The options of the wrap can change this, see ferry_buffer_unwrap()
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_unwrap(mylib_cell_buffer *buffer, ferry_stream *stream)
@@ -311,8 +319,9 @@ mylib_cell_unwrap(mylib_cell_buffer *buffer, ferry_stream *stream)
  * Ends a wrap without accessing its memory, which may already be freed. Destroys the buffer, and
  * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
  * still uses the memory. After a failure the buffer stays wrapped.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views; FERRY_ERROR_BUSY when a scope is open or a lease exists.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_abandon(mylib_cell_buffer *buffer)
@@ -324,7 +333,7 @@ mylib_cell_abandon(mylib_cell_buffer *buffer)
  * Creates a view of `base`: a handle on `count` of its elements, starting at element `offset`. The
  * call copies no bytes: both handles show the same bytes. The view keeps the base alive. Does not
  * block. The caller owns `*out`.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_view(mylib_cell_buffer base, size_t offset, size_t count, mylib_cell_buffer *out)
@@ -338,8 +347,8 @@ mylib_cell_view(mylib_cell_buffer base, size_t offset, size_t count, mylib_cell_
  * @param offset_bytes start of the view, in bytes from the start of `base`
  * @param count number of elements of the view. FERRY_REST means all remaining bytes, which must be
  *         a whole number of elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements, or the start is not aligned for struct mylib_cell.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the bytes are not
+ *         a whole number of elements, or the start is not aligned for struct mylib_cell.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_cell_buffer *out)
@@ -421,9 +430,9 @@ mylib_cell_get_info(mylib_cell_buffer buffer, ferry_buffer_info *out)
 /**
  * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
  * call keep their values. New elements read as zero.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer with views, and for a
- *         held or wrapped buffer.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer
+ *         with views, and for a held or wrapped buffer.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_resize(mylib_cell_buffer buffer, size_t count)
@@ -437,7 +446,8 @@ mylib_cell_resize(mylib_cell_buffer buffer, size_t count)
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
  * copies bytes that are not current on the host. It blocks until that copy is done, and until
  * queued work that writes the range has completed.
- * @return the usual statuses; FERRY_ERROR_BUSY at once, when another open scope writes the range.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY at once, when another open
+ *         scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct mylib_cell **out)
@@ -547,8 +557,8 @@ mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t 
  * stream. It blocks only while it copies bytes from pageable to page-locked memory.
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
- *         driver call is needed.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED when the stream is
+ *         being captured and a driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_cell **out)
@@ -652,7 +662,8 @@ mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_
  * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
  * itself opens no scope.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope still conflicts
+ *         after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_wait_available(mylib_cell_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -694,7 +705,8 @@ mylib_cell_lease(mylib_cell_buffer buffer, const ferry_lease_options *options, f
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
  * the range is current. When a blocking call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, const struct mylib_cell *source, size_t count,
@@ -706,7 +718,8 @@ mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, const struct mylib
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory. The
  * call reads them at a place where they are current, and allocates no replica.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *target, size_t count,
@@ -718,7 +731,8 @@ mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *t
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_copy(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffer source, size_t source_offset, size_t count,
@@ -730,7 +744,8 @@ mylib_cell_copy(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffe
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_fill(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell value, const ferry_copy_options *options)
@@ -742,9 +757,9 @@ mylib_cell_fill(mylib_cell_buffer buffer, size_t offset, size_t count, struct my
  * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
  * and at element `offset` of the buffer. The file holds the elements as they are in memory, without
  * a header.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be read or is too short;
- *         FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
- *         `file_offset` is larger than any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be read or
+ *         is too short; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW
+ *         when `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_load(mylib_cell_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -756,9 +771,9 @@ mylib_cell_load(mylib_cell_buffer buffer, size_t offset, size_t count, const cha
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be written; FERRY_ERROR_CANCELLED
- *         when keep_going returned false; FERRY_ERROR_OVERFLOW when `file_offset` is larger than
- *         any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be
+ *         written; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
+ *         `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_store(mylib_cell_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -810,7 +825,8 @@ mylib_cell_region(mylib_cell_buffer target, size_t target_offset, mylib_cell_buf
  * current at that place. Blocks until the bytes have arrived. With options->event set the call
  * returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_sync_to(mylib_cell_buffer buffer, int place, const ferry_copy_options *options)
@@ -823,8 +839,8 @@ mylib_cell_sync_to(mylib_cell_buffer buffer, int place, const ferry_copy_options
  * the range is current only at that place.
  * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
  *         the host or by device work that has completed
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_mark_dirty(mylib_cell_buffer buffer, int place, ferry_stream *written_on)
@@ -835,8 +851,9 @@ mylib_cell_mark_dirty(mylib_cell_buffer buffer, int place, ferry_stream *written
 /**
  * Marks the handle's range as stale at `place`. Bytes that are current only there are first copied
  * to another place.
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope
- *         at another place; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only wrap.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open at that
+ *         place, or a write scope at another place; FERRY_ERROR_INVALID_ARGUMENT also for the
+ *         memory of a read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_invalidate(mylib_cell_buffer buffer, int place)
@@ -847,7 +864,7 @@ mylib_cell_invalidate(mylib_cell_buffer buffer, int place)
 /**
  * Declares that the program no longer needs the values of the handle's range. From then on the
  * range reads as zero. The call copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_discard(mylib_cell_buffer buffer)
@@ -858,7 +875,7 @@ mylib_cell_discard(mylib_cell_buffer buffer)
 /**
  * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
  * call allocates the replica of the whole base. It copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_reserve(mylib_cell_buffer buffer, int place)
@@ -869,8 +886,9 @@ mylib_cell_reserve(mylib_cell_buffer buffer, int place)
 /**
  * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
  * base. Bytes that are current only there are first copied to another place.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas;
- *         FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE for held and wrapped
+ *         replicas; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at
+ *         another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_evict(mylib_cell_buffer buffer, int place)
@@ -880,7 +898,7 @@ mylib_cell_evict(mylib_cell_buffer buffer, int place)
 
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_wait_idle(mylib_cell_buffer buffer, int place)
@@ -904,7 +922,7 @@ mylib_cell_is_current(mylib_cell_buffer buffer, int place)
  *
  * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
  * needs one release. The call copies nothing; mylib_cell_sync_to() makes the replica current.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_hold(mylib_cell_buffer buffer, int place, struct mylib_cell **out)
@@ -920,7 +938,8 @@ mylib_cell_hold(mylib_cell_buffer buffer, int place, struct mylib_cell **out)
 
 /**
  * Ends one hold that mylib_cell_hold() began on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the program does not hold the replica.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_release(mylib_cell_buffer buffer, int place)
@@ -944,8 +963,8 @@ mylib_cell_is_page_locked(mylib_cell_buffer buffer)
  * that the program queues directly on a native stream does not wait. If there is no memory for the
  * copy, nothing is copied, and the call still succeeds.
  * @param stream used only for managed memory; NULL: the default stream of the place
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
- *         prefetch.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         that the device cannot prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_prefetch(mylib_cell_buffer buffer, int place, ferry_stream *stream)
@@ -956,8 +975,9 @@ mylib_cell_prefetch(mylib_cell_buffer buffer, int place, ferry_stream *stream)
 /**
  * Passes advice about managed memory to the driver, for the handle's range.
  * @param place the place that the advice is about: the host or a device
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, and for a device that takes no advice.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a write scope is open;
+ *         FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes no
+ *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_advise(mylib_cell_buffer buffer, ferry_advice advice, int place)
@@ -989,8 +1009,8 @@ mylib_cell_argument_range(mylib_cell_buffer buffer, size_t offset, size_t count)
 }
 
 /**
- * Returns an argument that passes one struct mylib_cell by value. `*value` must stay valid until
- * the launch returns.
+ * Returns an argument that passes one struct mylib_cell by value to a kernel. `*value` must stay valid
+ * until the launch returns.
  */
 FERRY_INLINE ferry_argument
 mylib_cell_value(const struct mylib_cell *value)

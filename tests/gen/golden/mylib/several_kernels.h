@@ -1997,11 +1997,12 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /* -- launches ---------------------------------------------------------------------------------- */
 
 /**
- * z = a * x + b * y.
+ *  * z = a * x + b * y.
  *
- * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, ferry_double_buffer x, double b, ferry_double_buffer y, ferry_double_buffer z)
@@ -2025,9 +2026,10 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
 }
 
 /**
- * Queues roots on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues roots on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_float_buffer z)
@@ -2049,9 +2051,10 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues functions on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues functions on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_double_buffer z)
@@ -2073,9 +2076,10 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
 }
 
 /**
- * Queues shift on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues shift on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, struct mylib_vec3 by, mylib_large many, uint8_t tag)
@@ -2094,9 +2098,10 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
 }
 
 /**
- * Queues scale on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues scale on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer x, int32_t by)
@@ -2113,7 +2118,7 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 }
 
 /**
- * Queues dot on the stream. The work writes the sum to the first
+ *  *  * Queues dot on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2150,9 +2155,9 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 }
 
 /**
- * Sets `*out` to the sum of dot, and blocks until it is computed.
+ *  * Sets `*out` to the sum of dot, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_dot_into() and ferry_copy().
+ * @return the same statuses as mylib_dot_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double *out)
@@ -2169,7 +2174,7 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 }
 
 /**
- * Queues total on the stream. The work writes the sum to the first
+ *  *  * Queues total on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2203,9 +2208,9 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 }
 
 /**
- * Sets `*out` to the sum of total, and blocks until it is computed.
+ *  * Sets `*out` to the sum of total, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_total_into() and ferry_copy().
+ * @return the same statuses as mylib_total_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float *out)
@@ -2222,7 +2227,7 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues longest on the stream. The work writes the max to the first
+ *  *  * Queues longest on the stream. The work writes the max to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2256,9 +2261,9 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 }
 
 /**
- * Sets `*out` to the max of longest, and blocks until it is computed.
+ *  * Sets `*out` to the max of longest, and blocks until it is computed.
  * The result for no elements is -INFINITY.
- * @return as mylib_longest_into() and ferry_copy().
+ * @return the same statuses as mylib_longest_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float *out)
@@ -2275,7 +2280,7 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 }
 
 /**
- * Queues least on the stream. The work writes the min to the first
+ *  *  * Queues least on the stream. The work writes the min to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2309,9 +2314,9 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 }
 
 /**
- * Sets `*out` to the min of least, and blocks until it is computed.
+ *  * Sets `*out` to the min of least, and blocks until it is computed.
  * The result for no elements is 32767.
- * @return as mylib_least_into() and ferry_copy().
+ * @return the same statuses as mylib_least_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, int16_t *out)
@@ -2328,7 +2333,7 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 }
 
 /**
- * Queues count_above on the stream. The work writes the sum to the first
+ *  *  * Queues count_above on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2363,9 +2368,9 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 }
 
 /**
- * Sets `*out` to the sum of count_above, and blocks until it is computed.
+ *  * Sets `*out` to the sum of count_above, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_count_above_into() and ferry_copy().
+ * @return the same statuses as mylib_count_above_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, uint64_t *out)
@@ -2382,9 +2387,10 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 }
 
 /**
- * Queues lengths on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues lengths on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double least, ferry_double_buffer z)
@@ -2407,9 +2413,10 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
 }
 
 /**
- * Queues move on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues move on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float by)
@@ -2426,7 +2433,7 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 }
 
 /**
- * Queues norm on the stream. The work writes the sum to the first
+ *  *  * Queues norm on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2460,9 +2467,9 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 }
 
 /**
- * Sets `*out` to the sum of norm, and blocks until it is computed.
+ *  * Sets `*out` to the sum of norm, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_norm_into() and ferry_copy().
+ * @return the same statuses as mylib_norm_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
@@ -2479,7 +2486,7 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
 }
 
 /**
- * Queues blur on the stream, for the rows [first, first + count). The arrays have
+ *  *  * Queues blur on the stream, for the rows [first, first + count). The arrays have
  * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
  * 2 on each side. Outside of the array it reads the nearest element.
  * @param count FERRY_REST means up to the last row

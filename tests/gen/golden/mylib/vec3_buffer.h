@@ -54,7 +54,11 @@ FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
 
-/** A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8. A handle that is initialized with {0} is empty. */
+/**
+ * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
+ *
+ * A handle that is initialized with {0} is empty.
+ */
 typedef struct mylib_vec3_buffer {
     ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
                             adds no owner to the buffer */
@@ -140,8 +144,8 @@ mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, 
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
  * memory. The memory must stay valid until mylib_vec3_unwrap(), or until the last handle is
  * destroyed. If the memory is already gone, mylib_vec3_abandon() ends the wrap.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
@@ -159,8 +163,8 @@ mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t c
  * until the last handle is destroyed.
  * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
@@ -174,8 +178,8 @@ mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t
  * destroys the buffer, and empties the handle. After a failure the buffer stays wrapped.
  * @param stream a stream that waits for every use of the memory. NULL: the call blocks until every
  *         use has completed. The options of the wrap can change this, see ferry_buffer_unwrap()
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
@@ -187,8 +191,9 @@ mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
  * Ends a wrap without accessing its memory, which may already be freed. Destroys the buffer, and
  * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
  * still uses the memory. After a failure the buffer stays wrapped.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when it
- *         has other handles or views; FERRY_ERROR_BUSY when a scope is open or a lease exists.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_abandon(mylib_vec3_buffer *buffer)
@@ -200,7 +205,7 @@ mylib_vec3_abandon(mylib_vec3_buffer *buffer)
  * Creates a view of `base`: a handle on `count` of its elements, starting at element `offset`. The
  * call copies no bytes: both handles show the same bytes. The view keeps the base alive. Does not
  * block. The caller owns `*out`.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
@@ -214,8 +219,8 @@ mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_
  * @param offset_bytes start of the view, in bytes from the start of `base`
  * @param count number of elements of the view. FERRY_REST means all remaining bytes, which must be
  *         a whole number of elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements, or the start is not aligned for struct mylib_vec3.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the bytes are not
+ *         a whole number of elements, or the start is not aligned for struct mylib_vec3.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out)
@@ -297,9 +302,9 @@ mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
 /**
  * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
  * call keep their values. New elements read as zero.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW when the size in bytes exceeds size_t or the
- *         context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer with views, and for a
- *         held or wrapped buffer.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer
+ *         with views, and for a held or wrapped buffer.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
@@ -313,7 +318,8 @@ mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
  * copies bytes that are not current on the host. It blocks until that copy is done, and until
  * queued work that writes the range has completed.
- * @return the usual statuses; FERRY_ERROR_BUSY at once, when another open scope writes the range.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY at once, when another open
+ *         scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -423,8 +429,8 @@ mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t 
  * stream. It blocks only while it copies bytes from pageable to page-locked memory.
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
- *         driver call is needed.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED when the stream is
+ *         being captured and a driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -528,7 +534,8 @@ mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_
  * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
  * itself opens no scope.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope still conflicts
+ *         after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -570,7 +577,8 @@ mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, f
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
  * the range is current. When a blocking call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
@@ -582,7 +590,8 @@ mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory. The
  * call reads them at a place where they are current, and allocates no replica.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
@@ -594,7 +603,8 @@ mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *t
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count,
@@ -606,7 +616,8 @@ mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffe
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options)
@@ -618,9 +629,9 @@ mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct my
  * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
  * and at element `offset` of the buffer. The file holds the elements as they are in memory, without
  * a header.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be read or is too short;
- *         FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
- *         `file_offset` is larger than any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be read or
+ *         is too short; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW
+ *         when `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -632,9 +643,9 @@ mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const cha
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
- * @return the usual statuses; FERRY_ERROR_IO when the file cannot be written; FERRY_ERROR_CANCELLED
- *         when keep_going returned false; FERRY_ERROR_OVERFLOW when `file_offset` is larger than
- *         any file can be.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be
+ *         written; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
+ *         `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -686,7 +697,8 @@ mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buf
  * current at that place. Blocks until the bytes have arrived. With options->event set the call
  * returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
- * @return the usual statuses; FERRY_ERROR_CANCELLED when keep_going returned false.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options)
@@ -699,8 +711,8 @@ mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options
  * the range is current only at that place.
  * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
  *         the host or by device work that has completed
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written_on)
@@ -711,8 +723,9 @@ mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written
 /**
  * Marks the handle's range as stale at `place`. Bytes that are current only there are first copied
  * to another place.
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope
- *         at another place; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only wrap.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open at that
+ *         place, or a write scope at another place; FERRY_ERROR_INVALID_ARGUMENT also for the
+ *         memory of a read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
@@ -723,7 +736,7 @@ mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
 /**
  * Declares that the program no longer needs the values of the handle's range. From then on the
  * range reads as zero. The call copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_discard(mylib_vec3_buffer buffer)
@@ -734,7 +747,7 @@ mylib_vec3_discard(mylib_vec3_buffer buffer)
 /**
  * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
  * call allocates the replica of the whole base. It copies nothing.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
@@ -745,8 +758,9 @@ mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
 /**
  * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
  * base. Bytes that are current only there are first copied to another place.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas;
- *         FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE for held and wrapped
+ *         replicas; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at
+ *         another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
@@ -756,7 +770,7 @@ mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
 
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place)
@@ -780,7 +794,7 @@ mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
  *
  * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
  * needs one release. The call copies nothing; mylib_vec3_sync_to() makes the replica current.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
@@ -796,7 +810,8 @@ mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
 
 /**
  * Ends one hold that mylib_vec3_hold() began on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the program does not hold the replica.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_release(mylib_vec3_buffer buffer, int place)
@@ -820,8 +835,8 @@ mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
  * that the program queues directly on a native stream does not wait. If there is no memory for the
  * copy, nothing is copied, and the call still succeeds.
  * @param stream used only for managed memory; NULL: the default stream of the place
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
- *         prefetch.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         that the device cannot prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
@@ -832,8 +847,9 @@ mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
 /**
  * Passes advice about managed memory to the driver, for the handle's range.
  * @param place the place that the advice is about: the host or a device
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, and for a device that takes no advice.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a write scope is open;
+ *         FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes no
+ *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
@@ -865,8 +881,8 @@ mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count)
 }
 
 /**
- * Returns an argument that passes one struct mylib_vec3 by value. The argument holds a copy of
- * the value.
+ * Returns an argument that passes one struct mylib_vec3 by value to a kernel. The argument holds a
+ * copy of the value.
  */
 FERRY_INLINE ferry_argument
 mylib_vec3_value(struct mylib_vec3 value)
