@@ -20,8 +20,8 @@ typedef enum ferry_kind {
     FERRY_KIND_INT = 3,    /**< two's complement integer */
     FERRY_KIND_UINT = 4,   /**< unsigned integer */
     FERRY_KIND_BOOL = 5,    /**< one byte, 0 or 1 */
-    FERRY_KIND_COMPLEX = 6, /**< two floating-point numbers, each half as wide: the real part, then
-                                 the imaginary part */
+    FERRY_KIND_COMPLEX = 6, /**< two floating-point numbers of bits / 2 bits each: the real part,
+                                 then the imaginary part */
     FERRY_KIND_STRUCT = 7   /**< a struct; the description lists its fields */
 } ferry_kind;
 

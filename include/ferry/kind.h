@@ -28,9 +28,9 @@
 #include <ferry/element.h>
 
 /**
- * Sets of ferry_kind values that a C type can hold, with one bit for each kind. An unsigned short
- * is in the set of floats too, because it can hold the bits of a half or a bfloat16. Sizes are not
- * checked here; generated headers check them separately.
+ * Sets of ferry_kind values that a C type can hold, with one bit for each kind. The set of an
+ * unsigned short includes FERRY_KIND_FLOAT and FERRY_KIND_BFLOAT, because it can hold the bits of a
+ * half or a bfloat16. Generated headers check the sizes of types separately.
  */
 #define FERRYI_HOLDS_FLOAT (1u << FERRY_KIND_FLOAT)
 #define FERRYI_HOLDS_INT (1u << FERRY_KIND_INT)

@@ -271,8 +271,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, siz
  * Allocates a block as ferry_pool_allocate() does, but aligned to `alignment` bytes.
  *
  * An alignment above 256 makes the call slower, because it then locks the pool. If blocks of this
- * size are not aligned so anyway, the block uses up to `alignment` additional bytes, and freeing it
- * locks the pool too.
+ * size do not already have the alignment, the block uses up to `alignment` additional bytes, and
+ * freeing it locks the pool too.
  * @param alignment any power of two; 0 means 256
  * @return the same statuses as ferry_pool_allocate(); FERRY_ERROR_INVALID_ARGUMENT also when the
  *         alignment is not a power of two.
