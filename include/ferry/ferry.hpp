@@ -891,7 +891,8 @@ template <class T> class device_view : public detail::view<T>
         this->data_ = nullptr;
     }
     /**
-     * Closes a scope whose work may be queued on any streams, see ferry_scope_close_unordered().
+     * Closes a scope whose work was queued on streams that Ferry does not know, see
+     * ferry_scope_close_unordered().
      */
     void
     close_unordered()

@@ -86,7 +86,7 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
 
 /**
- * Closes a device scope whose work may be queued on any streams, which Ferry does not know.
+ * Closes a device scope whose work was queued on streams that Ferry does not know.
  *
  * The next access that conflicts with the scope blocks until the whole device is idle. One such
  * wait also covers all scopes that were closed in this way before it. After a READ scope, later

@@ -228,7 +228,7 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
- * context. The conversion runs at the place where the source is current.
+ * context. Without options->stream the target is written at the place where the source is current.
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -279,7 +279,7 @@ ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
- * context. The conversion runs at the place where the source is current.
+ * context. Without options->stream the target is written at the place where the source is current.
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
