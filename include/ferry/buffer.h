@@ -100,9 +100,9 @@ typedef struct ferry_wrap_options {
                                                        callback: "Callbacks" in <ferry/status.h>
                                                        lists which functions it may call */
     void *user;
-    bool read_only;                               /**< the memory is read-only: writing to the
-                                                       buffer fails with
-                                                       FERRY_ERROR_INVALID_ARGUMENT */
+    bool read_only;                               /**< true: writing to the buffer fails with
+                                                       FERRY_ERROR_INVALID_ARGUMENT, so Ferry never
+                                                       writes to the memory */
     ferry_stream *release_on;                     /**< when the wrap ends, queued work may still use
                                                        the memory. NULL: the host waits for that
                                                        work, and then Ferry calls on_release. A

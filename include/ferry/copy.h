@@ -85,11 +85,10 @@ typedef struct ferry_copy_options {
                                  where the file system and the alignment allow it */
     bool file_keep_rest;    /**< true: the bytes of a target file after the region are kept. false:
                                  the call truncates the file at the end of the region */
-    bool (*keep_going)(size_t done, size_t total, void *user); /**< Ferry calls this function after
-                                                                    each chunk; if it returns false,
-                                                                    Ferry cancels the copy. `done`
-                                                                    and `total` are numbers of bytes
-                                                                    in all targets together */
+    bool (*keep_going)(size_t done, size_t total, void *user); /**< called after each chunk; returns
+                                                                    false to cancel the copy. `done`
+                                                                    and `total` are bytes of all
+                                                                    targets together */
     void *user;             /**< argument of keep_going */
     uint64_t reserved[4];
 } ferry_copy_options;

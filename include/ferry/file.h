@@ -73,6 +73,9 @@ typedef struct ferry_file_stats {
 /**
  * Options of ferry_file_pipeline(). Zero in a field means the default. Only `input` and `work` have
  * no default.
+ *
+ * Ferry calls keep_going after each completed chunk, or after several small ones. It is a working
+ * callback: "Callbacks" in <ferry/status.h> lists which functions it may call.
  */
 typedef struct ferry_file_pipeline_options {
     const char *input;            /**< path of the input; required */
@@ -85,19 +88,8 @@ typedef struct ferry_file_pipeline_options {
     uint64_t output_offset;       /**< in bytes */
     const ferry_element *element; /**< element type of the file; default: one byte */
     ferry_file_work *work;        /**< required */
-    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< Ferry calls this
-                                                                                function after each
-                                                                                completed chunk, or
-                                                                                after several small
-                                                                                ones; if it returns
-                                                                                false, Ferry cancels
-                                                                                the call. It is a
-                                                                                working callback:
-                                                                                "Callbacks" in
-                                                                                <ferry/status.h>
-                                                                                lists which
-                                                                                functions it may
-                                                                                call */
+    bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< returns false to
+                                                                                cancel the call */
     void *user;                   /**< passed to `work` and `keep_going` */
     ferry_stream *stream;         /**< the stream on which `work` queues its work. NULL: the default
                                        stream, which is allowed only if the context has exactly one
@@ -122,10 +114,10 @@ typedef struct ferry_file_pipeline_options {
  * `output` is set, the call then writes the chunks to that file.
  *
  * While the device works on one chunk, the call reads the next one and writes the previous one. It
- * allocates chunk_count * chunk_bytes bytes of device memory, whatever the size of the file, and
- * uses the staging ring. If `direct` is set, it also allocates as much pinned memory. If the device
- * uses the host's memory, the call reads the file directly into the chunks. It starts two helper
- * threads.
+ * starts two helper threads for that. It allocates chunk_count * chunk_bytes bytes of device
+ * memory, whatever the size of the file, and uses the staging ring. If `direct` is set, it also
+ * allocates as much pinned memory. If the device uses the host's memory, the call reads the file
+ * directly into the chunks.
  *
  * The call blocks until the work on all chunks has completed and the output is written. After a
  * failure or a cancel, no work that the call queued is still running, and the message says how many

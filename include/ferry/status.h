@@ -20,7 +20,8 @@ typedef enum ferry_status {
     FERRY_ERROR_INVALID_ARGUMENT = 1, /**< an argument is NULL, an empty handle or an unknown value,
                                            or the call would write to read-only memory */
     FERRY_ERROR_OUT_OF_RANGE = 2,     /**< the range ends after the end of the buffer; or a checked
-                                           conversion found a value that does not fit */
+                                           conversion found a value that does not fit; or an output
+                                           is too small for the result */
     FERRY_ERROR_OVERFLOW = 3,         /**< a size exceeds size_t or the context's limit */
     FERRY_ERROR_OUT_OF_MEMORY = 4,    /**< the place has no memory left, even after eviction */
     FERRY_ERROR_CONFLICT = 5,         /**< the program marks bytes as newest at a place that has no

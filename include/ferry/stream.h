@@ -160,8 +160,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_query(ferry_event *event, boo
  * Requests that an asynchronous copy stops before its next chunk. Does not block.
  *
  * Chunks that have arrived stay in the target, and the buffer records that they are current. The
- * event still completes, with FERRY_ERROR_CANCELLED. The call has no effect on a copy that has
- * completed, nor on an event of ferry_stream_record().
+ * event still completes. If the call stopped the copy, the status of the event is
+ * FERRY_ERROR_CANCELLED. The call has no effect on a copy that has completed, nor on an event of
+ * ferry_stream_record().
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL).
  * Threads: any.
