@@ -122,15 +122,16 @@ static void
 trace_memory(struct ferryi_context_backend *from, const char *name, uint64_t begun_ns, size_t bytes, uint64_t all)
 {
     ferryi_trace *trace = from->context->trace;
-    const char *place = ferryi_trace_place(trace, from->place), *kind = ferryi_memory_kind_names[from->kind];
+    const struct ferryi_trace_text place = ferryi_trace_place(trace, from->place), kind = FERRYI_TRACE_ANY(ferryi_memory_kind_names[from->kind]);
     const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kind),
                                                       FERRYI_TRACE_NUMBER("bytes", bytes)};
-    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "pool", .name = name, .begun_ns = begun_ns, .arguments = arguments,
-                                                          .argument_count = 3});
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(name),
+                                                          .begun_ns = begun_ns, .arguments = arguments, .argument_count = 3});
     char counter[64];
-    snprintf(counter, sizeof(counter), "%s memory of %s", kind, place);
+    snprintf(counter, sizeof(counter), "%s memory of %s", kind.text, place.text);
     const struct ferryi_trace_argument value = FERRYI_TRACE_NUMBER("bytes", all);
-    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = "pool", .name = counter, .arguments = &value, .argument_count = 1});
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(counter),
+                                                          .arguments = &value, .argument_count = 1});
 }
 
 static ferry_status

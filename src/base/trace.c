@@ -15,9 +15,8 @@
 #include "src/base/fork.h"
 
 #define CHUNK_BYTES ((size_t)64 << 10)
-#define TEXT_MOST 96    /* bytes of a text that are written */
-#define TEXTS_MOST 6    /* of an entry */
-#define LINE_BYTES (TEXTS_MOST * TEXT_MOST * 6 + 1024)
+#define TEXTS_MOST 6 /* of an entry */
+#define LINE_BYTES (TEXTS_MOST * FERRYI_TRACE_TEXT_MOST * 6 + 1024)
 #define ARGUMENTS_MOST 16
 #define PLACES 17
 #define STREAM_NUMBERS 64
@@ -39,6 +38,7 @@ struct ferryi_trace {
     char process[32];    /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
+    size_t plain_bytes[PLACES]; /* of the name of a place; see struct ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* streams whose track has its name, by number */
     atomic_bool broken;  /* the file could not be written; nothing more is */
     struct ferryi_trace_mutex mutex;
@@ -109,19 +109,33 @@ put(char *at, const char *text, size_t bytes)
 static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869"
                                   "707172737475767778798081828384858687888990919293949596979899";
 
+/* 1233 / 4096 is the logarithm of 2, so the count from the bits is right or one too low. */
+static inline size_t
+count_digits(uint64_t number)
+{
+    static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, UINT64_C(1000000000), UINT64_C(10000000000),
+                                      UINT64_C(100000000000), UINT64_C(1000000000000), UINT64_C(10000000000000), UINT64_C(100000000000000),
+                                      UINT64_C(1000000000000000), UINT64_C(10000000000000000), UINT64_C(100000000000000000),
+                                      UINT64_C(1000000000000000000), UINT64_C(10000000000000000000)};
+    unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1), least = bits * 1233 >> 12;
+    return least + ((number | 1) >= powers[least]);
+}
+
 static char *
 put_number(char *at, uint64_t number)
 {
-    char digits[20], *begin = digits + sizeof(digits);
+    if (number < 10) {
+        *at = (char)('0' + number);
+        return at + 1;
+    }
+    char *end = at + count_digits(number), *begin = end;
     for (; number >= 100; number /= 100)
         memcpy(begin -= 2, digit_pairs + 2 * (number % 100), 2);
     if (number >= 10)
-        memcpy(begin -= 2, digit_pairs + 2 * number, 2);
+        memcpy(at, digit_pairs + 2 * number, 2);
     else
-        *--begin = (char)('0' + number);
-    while (begin < digits + sizeof(digits))
-        *at++ = *begin++;
-    return at;
+        *at = (char)('0' + number);
+    return end;
 }
 
 /* Microseconds with three decimals. */
@@ -158,6 +172,44 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* is_plain() of eight characters at once. Where a byte is not plain, or a byte below it is not, some term has the byte's high bit set. */
+static inline bool
+are_plain(uint64_t word)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t high_or_last = word | (word + ones), low = word - 0x20 * ones;
+    uint64_t quote = (word ^ '"' * ones) - ones, backslash = (word ^ '\\' * ones) - ones;
+    return !((high_or_last | low | quote | backslash) & 0x80 * ones);
+}
+
+/* Bytes before the first one that is not plain. */
+static size_t
+count_plain(const char *text, size_t bytes)
+{
+    uint64_t word;
+    uint32_t first, last;
+    size_t plain = 0;
+    for (; plain + sizeof(word) <= bytes; plain += sizeof(word)) {
+        memcpy(&word, text + plain, sizeof(word));
+        if (!are_plain(word))
+            break;
+    }
+    /* The rest is looked at together with bytes before it. */
+    if (bytes >= sizeof(word)) {
+        memcpy(&word, text + bytes - sizeof(word), sizeof(word));
+        if (plain + sizeof(word) > bytes && are_plain(word))
+            return bytes;
+    } else if (bytes >= sizeof(first)) {
+        memcpy(&first, text, sizeof(first));
+        memcpy(&last, text + bytes - sizeof(last), sizeof(last));
+        if (are_plain((uint64_t)first << 32 | last))
+            return bytes;
+    }
+    while (plain < bytes && is_plain((unsigned char)text[plain]))
+        plain++;
+    return plain;
+}
+
 /* One character that is not plain. */
 static char *
 put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
@@ -180,19 +232,31 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* With quotes. What is no UTF-8 becomes '?'; a long text is cut. */
+/* What is no UTF-8 becomes '?'; a long text is cut. */
 static char *
-put_text(char *at, const char *text)
+put_any(char *at, const char *text)
 {
-    const unsigned char *c = (const unsigned char *)text;
-    *at++ = '"';
-    for (size_t left = TEXT_MOST, read = 1; left > 0 && *c; c += read, left -= read) {
-        read = 1;
-        if (is_plain(*c))
-            *at++ = (char)*c;
-        else
-            at = put_special(at, c, strnlen((const char *)c, left), &read);
+    size_t left = strnlen(text, FERRYI_TRACE_TEXT_MOST);
+    while (left > 0) {
+        size_t bytes = count_plain(text, left);
+        at = put(at, text, bytes);
+        text += bytes;
+        left -= bytes;
+        if (left > 0) {
+            at = put_special(at, (const unsigned char *)text, left, &bytes);
+            text += bytes;
+            left -= bytes;
+        }
     }
+    return at;
+}
+
+/* With quotes. */
+static inline char *
+put_text(char *at, struct ferryi_trace_text text)
+{
+    *at++ = '"';
+    at = text.plain_bytes ? put(at, text.text, text.plain_bytes) : put_any(at, text.text);
     *at++ = '"';
     return at;
 }
@@ -345,14 +409,13 @@ struct track {
 
 /* {"ph":"i","cat":"c","name":"n" */
 static char *
-put_name(char *at, char phase, const char *category, const char *name)
+put_name(char *at, char phase, struct ferryi_trace_text category, struct ferryi_trace_text name)
 {
     at = PUT(at, "{\"ph\":\"");
     *at++ = phase;
-    at = PUT(at, "\",\"cat\":\"");
-    while (*category)
-        *at++ = *category++;
-    at = PUT(at, "\",\"name\":");
+    at = PUT(at, "\",\"cat\":");
+    at = put_text(at, category);
+    at = PUT(at, ",\"name\":");
     return put_text(at, name);
 }
 
@@ -363,13 +426,21 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
-/* What a track is called, or the process: `what` is thread_name or process_name. */
+/* An entry that describes the process or a track. `what` is process_name, thread_name or ferry. */
+static char *
+put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
+{
+    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("__metadata"), name = FERRYI_TRACE_ANY(what);
+    return put_track(trace, put_name(at, 'M', category, name), track);
+}
+
+/* What a track is called, or the process. */
 static char *
 put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track, const char *name)
 {
-    at = put_track(trace, put_name(at, 'M', "__metadata", what), track);
+    at = put_metadata(trace, at, what, track);
     at = PUT(at, ",\"args\":{\"name\":");
-    at = put_text(at, name);
+    at = put_text(at, (struct ferryi_trace_text)FERRYI_TRACE_ANY(name));
     return PUT(at, "}},\n");
 }
 
@@ -418,13 +489,14 @@ put_arguments(char *at, const struct ferryi_trace_entry *entry)
     at = PUT(at, ",\"args\":{");
     for (size_t i = 0; i < entry->argument_count && i < ARGUMENTS_MOST; i++) {
         const struct ferryi_trace_argument *argument = &entry->arguments[i];
-        if (argument->text && texts++ == TEXTS_MOST)
+        bool is_text = argument->text.text != NULL;
+        if (is_text && texts++ == TEXTS_MOST)
             break;
         if (i > 0)
             *at++ = ',';
         memcpy(at, argument->key, FERRYI_TRACE_KEY_MOST);
         at += argument->key_bytes;
-        at = argument->text ? put_text(at, argument->text) : put_number(at, argument->number);
+        at = is_text ? put_text(at, argument->text) : put_number(at, argument->number);
     }
     *at++ = '}';
     return at;
@@ -460,7 +532,8 @@ static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
     at = put_stream(trace, at, entry->stream);
-    at = put_track(trace, put_name(at, 'i', "queue", entry->name), track_of(entry->stream));
+    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("queue");
+    at = put_track(trace, put_name(at, 'i', category, entry->name), track_of(entry->stream));
     at = PUT(at, ",\"ts\":");
     at = put_time(at, now - trace->origin_ns);
     return PUT(at, ",\"s\":\"t\",\"args\":{}},\n");
@@ -502,9 +575,9 @@ write_head(const ferryi_trace *trace)
 {
     char lines[2048], *at = PUT(lines, "[\n");
     at = put_label(trace, at, "process_name", 0, program_invocation_short_name);
-    at = put_track(trace, put_name(at, 'M', "__metadata", "ferry"), 0);
+    at = put_metadata(trace, at, "ferry", 0);
     at = PUT(at, ",\"args\":{\"format\":1,\"version\":");
-    at = put_text(at, ferry_version());
+    at = put_text(at, (struct ferryi_trace_text)FERRYI_TRACE_ANY(ferry_version()));
     at = PUT(at, ",\"origin_ns\":");
     at = put_number(at, trace->origin_ns);
     at = PUT(at, "}},\n");
@@ -546,14 +619,19 @@ ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace *
 void
 ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name)
 {
-    if (trace && place >= 0 && place < PLACES)
-        snprintf(trace->places[place], sizeof(trace->places[place]), "%s", name);
+    if (!trace || place < 0 || place >= PLACES)
+        return;
+    snprintf(trace->places[place], sizeof(trace->places[place]), "%s", name);
+    size_t bytes = strlen(trace->places[place]);
+    trace->plain_bytes[place] = count_plain(trace->places[place], bytes) == bytes ? bytes : 0;
 }
 
-const char *
+struct ferryi_trace_text
 ferryi_trace_place(const ferryi_trace *trace, int place)
 {
-    return trace && place >= 0 && place < PLACES ? trace->places[place] : "";
+    if (!trace || place < 0 || place >= PLACES)
+        return (struct ferryi_trace_text)FERRYI_TRACE_ANY("");
+    return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
 /* The last event has no comma. */
@@ -568,7 +646,8 @@ ferryi_trace_close(ferryi_trace **trace_address)
     ferryi_mutex_lock(&trace->mutex);
     int failure = flush(trace);
     ferryi_mutex_unlock(&trace->mutex);
-    char line[512], *at = put_track(trace, put_name(line, 'i', "trace", "end"), ferryi_thread_id());
+    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("trace"), name = FERRYI_TRACE_PLAIN("end");
+    char line[512], *at = put_track(trace, put_name(line, 'i', category, name), ferryi_thread_id());
     at = PUT(at, ",\"ts\":");
     at = put_time(at, ferryi_now_ns() - trace->origin_ns);
     at = PUT(at, ",\"s\":\"p\",\"args\":{}}\n]\n");

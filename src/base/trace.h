@@ -18,19 +18,32 @@
 
 typedef struct ferryi_trace ferryi_trace;
 
+/*
+ * A text of an entry. A plain text has only ASCII characters that JSON takes as they are, and at most FERRYI_TRACE_TEXT_MOST bytes. It states its length, and is
+ * copied without being examined. 0 bytes: any text; it is escaped, and a long one is cut.
+ */
+struct ferryi_trace_text {
+    const char *text;
+    size_t plain_bytes;
+};
+
+#define FERRYI_TRACE_TEXT_MOST 96
+#define FERRYI_TRACE_PLAIN(literal) {(literal), sizeof(literal) - 1}
+#define FERRYI_TRACE_ANY(value) {(value), 0}
+
 /* A member of "args": a text, or a number where the text is NULL. */
 struct ferryi_trace_argument {
     const char *key; /* as it stands before the value, of key_bytes; FERRYI_TRACE_KEY_MOST bytes are there, so that all keys are copied alike */
     size_t key_bytes;
-    const char *text;
+    struct ferryi_trace_text text;
     uint64_t number;
 };
 
 /* The key is a literal of at most 21 characters. */
 #define FERRYI_TRACE_KEY_MOST 24
 #define FERRYI_TRACE_KEY(key) "\"" key "\":                        ", sizeof("\"" key "\":") - 1
-#define FERRYI_TRACE_TEXT(key, value) {FERRYI_TRACE_KEY(key), (value), 0}
-#define FERRYI_TRACE_NUMBER(key, value) {FERRYI_TRACE_KEY(key), NULL, (value)}
+#define FERRYI_TRACE_TEXT(key, value) {FERRYI_TRACE_KEY(key), (value), 0} /* of a struct ferryi_trace_text */
+#define FERRYI_TRACE_NUMBER(key, value) {FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)}
 
 /* A place of a context and the number of one of its streams, for the stream's own track. Number 0 stands for all streams that have no number. */
 struct ferryi_trace_stream {
@@ -39,9 +52,9 @@ struct ferryi_trace_stream {
 };
 
 struct ferryi_trace_entry {
-    char phase;           /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
-    const char *category; /* constants without characters that JSON escapes */
-    const char *name;     /* any text */
+    char phase; /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
+    struct ferryi_trace_text category; /* plain */
+    struct ferryi_trace_text name;
     uint64_t begun_ns;    /* of ferryi_now_ns() */
     uint64_t object, number; /* of b and e: both together identify the scope */
     struct ferryi_trace_stream stream; /* an instant on its track goes with the entry */
@@ -53,7 +66,7 @@ struct ferryi_trace_entry {
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
 /* How the trace names a place; copied. Before the first entry. */
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
-const char *ferryi_trace_place(const ferryi_trace *trace, int place);
+struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
 /* Writes what is left and ends the array. Sets *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);

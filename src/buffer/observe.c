@@ -6,42 +6,53 @@
 
 #define ARGUMENTS_MOST 9
 
+/* Categories. */
+static const struct ferryi_trace_text of_buffer = FERRYI_TRACE_PLAIN("buffer"), of_scope = FERRYI_TRACE_PLAIN("scope"), of_use = FERRYI_TRACE_PLAIN("use"),
+                                      of_piece = FERRYI_TRACE_PLAIN("piece"), of_launch = FERRYI_TRACE_PLAIN("launch"),
+                                      of_eviction = FERRYI_TRACE_PLAIN("evict");
+
 struct arguments {
     struct ferryi_trace_argument list[ARGUMENTS_MOST];
     size_t count;
 };
 
-/* The key is a literal. */
+/* The key is a literal, the text a struct ferryi_trace_text. */
 #define add_text(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
 #define add_number(arguments, key, value) ((arguments)->list[(arguments)->count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER(key, value))
 
-static void
+static inline struct ferryi_trace_text
+any_text(const char *text)
+{
+    return (struct ferryi_trace_text)FERRYI_TRACE_ANY(text);
+}
+
+static inline void
 add_buffer(struct arguments *arguments, const char *name, uint32_t id)
 {
     if (*name)
-        add_text(arguments, "buffer", name);
+        add_text(arguments, "buffer", any_text(name));
     add_number(arguments, "id", id);
 }
 
 /* Which bytes of which buffer, how, and where. */
-static struct arguments
-describe_use(const ferryi_store *store, size_t begin, size_t end, uint8_t access, int place)
+static void
+describe_use(struct arguments *out, const ferryi_store *store, size_t begin, size_t end, uint8_t access, int place)
 {
-    static const char *const names[] = {"", "read", "update", "overwrite", "give up"};
-    struct arguments arguments;
-    arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
-    add_number(&arguments, "offset", begin);
-    add_number(&arguments, "bytes", end - begin);
-    add_text(&arguments, "access", names[access]);
-    add_text(&arguments, "place", place == FERRYI_PLACE_NONE ? "any" : ferryi_trace_place(store->context->trace, place));
-    return arguments;
+    static const struct ferryi_trace_text names[] = {FERRYI_TRACE_ANY(""), FERRYI_TRACE_PLAIN("read"), FERRYI_TRACE_PLAIN("update"),
+                                                     FERRYI_TRACE_PLAIN("overwrite"), FERRYI_TRACE_PLAIN("give up")};
+    static const struct ferryi_trace_text any_place = FERRYI_TRACE_PLAIN("any");
+    out->count = 0;
+    add_buffer(out, ferryi_store_name(store), ferryi_store_number(store));
+    add_number(out, "offset", begin);
+    add_number(out, "bytes", end - begin);
+    add_text(out, "access", names[access]);
+    add_text(out, "place", place == FERRYI_PLACE_NONE ? any_place : ferryi_trace_place(store->context->trace, place));
 }
 
 static void
-add(ferryi_trace *trace, const char *category, const char *name, const struct arguments *arguments)
+add(ferryi_trace *trace, struct ferryi_trace_text category, const char *name, const struct arguments *arguments)
 {
-    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'i', .category = category, .name = name, .arguments = arguments->list,
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'i', .category = category, .name = FERRYI_TRACE_ANY(name), .arguments = arguments->list,
                                                           .argument_count = arguments->count});
 }
 
@@ -55,25 +66,30 @@ ferryi_observe_buffer(ferryi_store *store, size_t bytes)
     arguments.count = 0;
     add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "bytes", bytes);
-    add(store->context->trace, "buffer", "create", &arguments);
+    add(store->context->trace, of_buffer, "create", &arguments);
 }
 
 void
 ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_lane *lane, uint64_t id, const char *call)
 {
-    struct arguments arguments = describe_use(store, range.begin, range.end, (uint8_t)kind, place);
+    struct arguments arguments;
+    describe_use(&arguments, store, range.begin, range.end, (uint8_t)kind, place);
     if (lane)
         add_number(&arguments, "stream", lane->number);
-    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = "scope", .name = call, .object = ferryi_store_number(store), .number = id,
-                                                                          .arguments = arguments.list, .argument_count = arguments.count});
+    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = of_scope, .name = FERRYI_TRACE_ANY(call),
+                                                                          .object = ferryi_store_number(store), .number = id, .arguments = arguments.list,
+                                                                          .argument_count = arguments.count});
 }
 
 void
 ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id, enum ferryi_close how)
 {
-    struct arguments arguments = describe_use(store, claim->begin, claim->end, claim->access, claim->place);
-    add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? "close" : "abandon");
-    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'e', .category = "scope", .name = ferryi_scope_call(claim->access, claim->place),
+    static const struct ferryi_trace_text closed = FERRYI_TRACE_PLAIN("close"), abandoned = FERRYI_TRACE_PLAIN("abandon");
+    struct arguments arguments;
+    describe_use(&arguments, store, claim->begin, claim->end, claim->access, claim->place);
+    add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? closed : abandoned);
+    ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'e', .category = of_scope,
+                                                                          .name = FERRYI_TRACE_ANY(ferryi_scope_call(claim->access, claim->place)),
                                                                           .object = ferryi_store_number(store), .number = id, .arguments = arguments.list,
                                                                           .argument_count = arguments.count});
 }
@@ -87,8 +103,9 @@ ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_cla
     if (!access->reason) {
         ferryi_observe_scope_end(store, claim, access->id, how);
     } else if (how == FERRYI_CLOSE_COMMIT && done_end > claim->begin) {
-        struct arguments arguments = describe_use(store, claim->begin, done_end, claim->access, claim->place);
-        add(store->context->trace, "use", access->reason, &arguments);
+        struct arguments arguments;
+        describe_use(&arguments, store, claim->begin, done_end, claim->access, claim->place);
+        add(store->context->trace, of_use, access->reason, &arguments);
     }
 }
 
@@ -101,7 +118,7 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
     add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
-    add(store->context->trace, "buffer", "hold", &arguments);
+    add(store->context->trace, of_buffer, "hold", &arguments);
 }
 
 /* -- pieces of one transfer ------------------------------------------------------------------------ */
@@ -121,6 +138,7 @@ static void
 observe_piece(const ferry_context *context, const struct ferryi_piece *piece, size_t bytes, const char *reason)
 {
     ferryi_store *target = (ferryi_store *)(uintptr_t)piece->target_owner, *source = (ferryi_store *)(uintptr_t)piece->source_owner;
+    static const struct ferryi_trace_text value = FERRYI_TRACE_PLAIN("value"), caller = FERRYI_TRACE_PLAIN("caller");
     struct arguments arguments;
     arguments.count = 0;
     ferryi_store *named = target ? target : source;
@@ -129,13 +147,13 @@ observe_piece(const ferry_context *context, const struct ferryi_piece *piece, si
     add_buffer(&arguments, ferryi_store_name(named), ferryi_store_number(named));
     add_number(&arguments, "offset", offset_of(named, target ? piece->target_place : piece->source_place, target ? piece->target : piece->source));
     add_number(&arguments, "bytes", bytes);
-    add_text(&arguments, "from", piece->zeros ? "value" : source ? ferryi_trace_place(context->trace, piece->source_place) : "caller");
-    add_text(&arguments, "to", target ? ferryi_trace_place(context->trace, piece->target_place) : "caller");
+    add_text(&arguments, "from", piece->zeros ? value : source ? ferryi_trace_place(context->trace, piece->source_place) : caller);
+    add_text(&arguments, "to", target ? ferryi_trace_place(context->trace, piece->target_place) : caller);
     if (target && source) {
         add_number(&arguments, "source_id", ferryi_store_number(source));
         add_number(&arguments, "source_offset", offset_of(source, piece->source_place, piece->source));
     }
-    add(context->trace, "piece", reason, &arguments);
+    add(context->trace, of_piece, reason, &arguments);
 }
 
 void
@@ -157,7 +175,7 @@ ferryi_observe_launch(const ferry_context *context, const char *kernel, const fe
     arguments.count = 0;
     add_text(&arguments, "place", ferryi_trace_place(context->trace, lane->place));
     add_number(&arguments, "stream", lane->number);
-    ferryi_trace_add(context->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "launch", .name = kernel, .begun_ns = begun_ns,
+    ferryi_trace_add(context->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = of_launch, .name = FERRYI_TRACE_ANY(kernel), .begun_ns = begun_ns,
                                                                    .stream = {lane->place, lane->number}, .arguments = arguments.list,
                                                                    .argument_count = arguments.count});
 }
@@ -178,5 +196,5 @@ ferryi_observe_eviction(const ferry_context *context, const struct ferryi_observ
     add_buffer(&arguments, store->name, store->id);
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "place", ferryi_trace_place(context->trace, place));
-    add(context->trace, "evict", "evict", &arguments);
+    add(context->trace, of_eviction, "evict", &arguments);
 }

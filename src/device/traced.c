@@ -22,9 +22,10 @@ add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns, ferry
 {
     char place[48];
     snprintf(place, sizeof(place), "%s:%d", device->kind, device->properties.native);
-    const struct ferryi_trace_argument argument = FERRYI_TRACE_TEXT("device", place);
-    ferryi_trace_add(traced_of(device)->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = "wait", .name = name, .begun_ns = begun_ns,
-                                                                             .arguments = &argument, .argument_count = 1});
+    const struct ferryi_trace_text text = FERRYI_TRACE_ANY(place);
+    const struct ferryi_trace_argument argument = FERRYI_TRACE_TEXT("device", text);
+    ferryi_trace_add(traced_of(device)->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = FERRYI_TRACE_PLAIN("wait"), .name = FERRYI_TRACE_ANY(name),
+                                                                             .begun_ns = begun_ns, .arguments = &argument, .argument_count = 1});
     return status;
 }
 

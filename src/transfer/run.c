@@ -206,10 +206,11 @@ ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop
 }
 
 /* A place, or what stands on that side instead of a copy. */
-static const char *
+static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
-    return place < 0 ? "value" : foreign ? "caller" : ferryi_trace_place(run->engine->config.file_trace, place);
+    const struct ferryi_trace_text value = FERRYI_TRACE_PLAIN("value"), caller = FERRYI_TRACE_PLAIN("caller");
+    return place < 0 ? value : foreign ? caller : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
 /* Where the run began in the buffer, in bytes. */
@@ -224,8 +225,9 @@ static void
 write_trace(const struct ferryi_run *run)
 {
     const struct ferryi_transfer_job *job = run->job;
+    const struct ferryi_trace_text reason = FERRYI_TRACE_ANY(job->reason ? job->reason : ""), buffer = FERRYI_TRACE_ANY(job->buffer);
     struct ferryi_trace_argument arguments[10] = {
-        FERRYI_TRACE_TEXT("reason", job->reason ? job->reason : ""),
+        FERRYI_TRACE_TEXT("reason", reason),
         FERRYI_TRACE_NUMBER("bytes", run->done),
         FERRYI_TRACE_TEXT("from", name_side(run, run->source_place, job->foreign_source)),
         FERRYI_TRACE_TEXT("to", name_side(run, run->target_place, job->foreign_target)),
@@ -234,13 +236,13 @@ write_trace(const struct ferryi_run *run)
     };
     size_t count = 6, offset = find_offset(run);
     if (job->buffer && *job->buffer)
-        arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT("buffer", job->buffer);
+        arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_TEXT("buffer", buffer);
     if (job->id)
         arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("id", job->id);
     if (job->id && offset != SIZE_MAX)
         arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("offset", offset);
-    struct ferryi_trace_entry entry = {.phase = 'X', .category = "transfer", .name = direction_name(run->direction), .begun_ns = run->begun_ns,
-                                       .arguments = arguments, .argument_count = count};
+    struct ferryi_trace_entry entry = {.phase = 'X', .category = FERRYI_TRACE_PLAIN("transfer"), .name = FERRYI_TRACE_ANY(direction_name(run->direction)),
+                                       .begun_ns = run->begun_ns, .arguments = arguments, .argument_count = count};
     if (run->lane)
         entry.stream = (struct ferryi_trace_stream){run->lane->place, run->lane->number};
     ferryi_trace_add(run->engine->config.file_trace, &entry);

@@ -120,6 +120,66 @@ test_an_abandoned_write_does_not_count(void **state)
     ferry_buffer_destroy(&x);
 }
 
+/* Watching callbacks may open scopes that are hits, and no others. */
+static bool
+read_inside(size_t done, size_t total, void *user)
+{
+    ferry_scope scope;
+    void *memory;
+    (void)done;
+    (void)total;
+    if (ferry_buffer_open_host(user, INT, FERRY_READ, 0, FERRY_REST, &scope, &memory) != FERRY_OK)
+        return false;
+    OK(ferry_scope_close(&scope));
+    return true;
+}
+
+/* What an abandoned write left elsewhere is fetched first. */
+static void
+expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
+{
+    static const int values[COUNT];
+    touch(f, buffer, 0, FERRY_READ, 0, COUNT);
+    OK(ferry_buffer_copy_from(other, INT, 0, values, COUNT, &(ferry_copy_options){.chunk_bytes = BYTES / 2, .keep_going = read_inside, .user = buffer}));
+}
+
+enum end { DESTROY, CLOSE, ABANDON, ENDS };
+
+static void
+end_by(ferry_lease *lease, enum end end)
+{
+    if (end == CLOSE)
+        OK(ferry_lease_close(lease));
+    if (end == ABANDON)
+        OK(ferry_lease_abandon(lease));
+    ferry_lease_destroy(&lease);
+}
+
+static void
+test_reads_are_hits_after_it(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *x = make_counting(f, COUNT, 0), *other = make_ints(f, COUNT);
+    expect_read_hit(f, x, other);
+    for (ferry_access access = FERRY_READ; access <= FERRY_OVERWRITE; access++)
+        for (enum end end = DESTROY; end < (access == FERRY_OVERWRITE ? ABANDON : ENDS); end++) {
+            int *memory;
+            end_by(lease_host(x, access, &memory), end);
+            expect_read_hit(f, x, other);
+
+            /* Beside another one that stays open meanwhile. */
+            ferry_lease *beside = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
+            end_by(lease_with(x, (ferry_lease_options){.access = access, .count = COUNT / 2}, &memory), end);
+            expect_read_hit(f, x, other);
+            ferry_lease_destroy(&beside);
+
+            ferry_lease *on_stream = lease_with(x, (ferry_lease_options){.access = access, .stream = f->stream}, &memory);
+            end_by(on_stream, end);
+            expect_read_hit(f, x, other);
+        }
+    DESTROY_BUFFERS(&x, &other);
+}
+
 static void
 test_owners(void **state)
 {
@@ -750,6 +810,7 @@ main(void)
         TEST(test_read),
         TEST(test_writes_count_when_it_is_closed),
         TEST(test_an_abandoned_write_does_not_count),
+        TEST(test_reads_are_hits_after_it),
         TEST(test_owners),
         TEST(test_no_elements),
         TEST(test_it_keeps_the_buffer),

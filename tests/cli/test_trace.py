@@ -195,6 +195,44 @@ def check_known_events(tap, events):
     tap.case("scopes that are hits", expect((len(reads) == 2, str(reads))))
 
 
+TEXT_MOST = 96  # bytes of a text
+
+
+def written(name):
+    """What the trace makes of a name, of bytes."""
+    name, text = name[:TEXT_MOST], ""
+    while name:
+        for length in range(1, 5):
+            try:
+                text, name = text + name[:length].decode("utf-8"), name[length:]
+                break
+            except UnicodeDecodeError:
+                continue
+        else:
+            text, name = text + "?", name[1:]
+    return text
+
+
+def check_names(tap, programs):
+    """Names of every length, with every byte at every place of a word of eight."""
+    names = [b"x" * length for length in (*range(1, 20), 95, 96, 97, 200)]
+    names += [b"abcdefgh"[:at] + bytes([byte]) + b"abcdefghij"[:after] for byte in range(1, 256) if byte not in b"\n~" for at in range(9) for after in (0, 3, 10)]
+    names += [b"x" * (96 - at) + "\u20ac".encode() + b"y" * 100 for at in range(5)]
+    names += [b"x" * at + "gr\u00f6\u00dfe \u20ac \U0001f600 \" \\".encode() + b"~end" for at in range(9)]
+    names += [b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xf0\x80\x80\x80", b"\xff" * 200, b'"' * 200, b"\x01" * 200]
+    path = programs.folder / "names.json"
+    done = subprocess.run([programs.traced, "names", str(path)], input=b"".join(name + b"\n" for name in names), capture_output=True, check=False)
+    events = json.loads(path.read_text("utf-8"))
+    for category, phase in (("buffer", "i"), ("scope", "b"), ("scope", "e")):
+        found = [e["args"].get("buffer") for e in events if e["cat"] == category and e["ph"] == phase]
+        expected = [written(name.replace(b"~", b"\n")) for name in names]
+        tap.case(f"names of buffers, in {category} {phase}", expect(
+            (done.returncode == 0, str(done.stderr)), (len(found) == len(names), f"{len(found)} of {len(names)}"),
+            *((seen == text, f"{name}: {seen!r}, expected {text!r}") for name, seen, text in zip(names, found, expected)))[:5])
+    numbers = [e["args"]["id"] for e in events if e["cat"] == "buffer"]
+    tap.case("numbers of buffers", expect((numbers == list(range(1, len(names) + 1)), str(numbers[:20]))))
+
+
 # -- the summary ------------------------------------------------------------------------------------
 
 
@@ -404,6 +442,7 @@ def main():
         events = check_file(tap, "known", path, schema)
         check_known_events(tap, events)
         check_perfetto(tap, path)
+        check_names(tap, programs)
         check_known_summary(tap, programs, path)
         check_text(tap, programs, path)
         check_foreign_texts(tap, programs)

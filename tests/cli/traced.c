@@ -246,6 +246,24 @@ run_known(const char *path)
     return 0;
 }
 
+/* Each line of the standard input names a buffer, with "~" for a new line. */
+static int
+run_names(const char *path)
+{
+    ferry_context *context = create_context(path);
+    char name[512];
+    while (fgets(name, sizeof(name), stdin)) {
+        name[strcspn(name, "\n")] = 0;
+        for (char *at = strchr(name, '~'); at; at = strchr(at, '~'))
+            *at = '\n';
+        ferry_float_buffer buffer = create_buffer(context, name, 1);
+        overwrite_host(buffer);
+        ferry_float_destroy(&buffer);
+    }
+    ferry_context_destroy(&context);
+    return 0;
+}
+
 /* Both have the environment's name for their file. */
 static int
 run_contexts(const char *path)
@@ -428,7 +446,8 @@ main(int argc, char **argv)
         const char *how;
         int (*run)(const char *path);
     } ways[] = {{"known", run_known}, {"contexts", run_contexts}, {"abort", run_abort}, {"exit", run_exit},        {"fork", run_fork},
-                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}, {"pipe", run_pipe}, {"pipe-exit", run_pipe_exit}};
+                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}, {"pipe", run_pipe}, {"pipe-exit", run_pipe_exit},
+                {"names", run_names}};
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
         if (!strcmp(argv[1], ways[i].how))
             return ways[i].run(argc > 2 ? argv[2] : NULL);
