@@ -15,7 +15,7 @@ FERRY_BEGIN_DECLS
  * message says what was attempted, on what, with how many bytes or elements, and why it failed.
  */
 typedef enum ferry_status {
-    FERRY_OK = 0,
+    FERRY_OK = 0,                     /**< the call succeeded */
     FERRY_ERROR_INVALID_ARGUMENT = 1, /**< NULL, an empty handle, an unknown value, a write to
                                            read-only memory */
     FERRY_ERROR_OUT_OF_RANGE = 2,     /**< offset + count is past the end */

@@ -328,8 +328,8 @@ ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float 
 }
 
 /**
- * The next three functions open a host scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the address of element `offset`.
+ * As ferry_float_read_host(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -345,6 +345,7 @@ ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** As ferry_float_update_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -359,6 +360,7 @@ ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** As ferry_float_overwrite_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -437,8 +439,8 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
 }
 
 /**
- * The next three functions open a device scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the device address of element `offset`.
+ * As ferry_float_read_device(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the device address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -454,6 +456,7 @@ ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** As ferry_float_update_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
@@ -468,6 +471,7 @@ ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t
     return status;
 }
 
+/** As ferry_float_overwrite_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)

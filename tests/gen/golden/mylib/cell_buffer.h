@@ -479,8 +479,8 @@ mylib_cell_overwrite_host(mylib_cell_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * The next three functions open a host scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the address of element `offset`.
+ * As mylib_cell_read_host(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -496,6 +496,7 @@ mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count
     return status;
 }
 
+/** As mylib_cell_update_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
@@ -510,6 +511,7 @@ mylib_cell_update_host_range(mylib_cell_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** As mylib_cell_overwrite_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
@@ -588,8 +590,8 @@ mylib_cell_overwrite_device(mylib_cell_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * The next three functions open a device scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the device address of element `offset`.
+ * As mylib_cell_read_device(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the device address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -605,6 +607,7 @@ mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** As mylib_cell_update_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)
@@ -619,6 +622,7 @@ mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** As mylib_cell_overwrite_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)

@@ -355,8 +355,8 @@ mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * The next three functions open a host scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the address of element `offset`.
+ * As mylib_vec3_read_host(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -372,6 +372,7 @@ mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count
     return status;
 }
 
+/** As mylib_vec3_update_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -386,6 +387,7 @@ mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** As mylib_vec3_overwrite_host(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -464,8 +466,8 @@ mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * The next three functions open a device scope on `count` elements from `offset`, and are otherwise
- * as the three functions above. They set `*out` to the device address of element `offset`.
+ * As mylib_vec3_read_device(), but opens the scope on `count` elements from `offset`. Sets `*out`
+ * to the device address of element `offset`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -481,6 +483,7 @@ mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** As mylib_vec3_update_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
@@ -495,6 +498,7 @@ mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** As mylib_vec3_overwrite_device(), on `count` elements from `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
