@@ -182,6 +182,29 @@ def write_man(program, version, commands):
     yield ", ".join(f"\\fB{roff(name)}\\fR(1)" for name in PURPOSES if name != program)
 
 
+def markdown(program, commands):
+    """The same as a part of a Markdown page."""
+    yield f"## `{program}`"
+    yield ""
+    yield PURPOSES[program].capitalize() + "."
+    for command in commands:
+        yield ""
+        if command.name:
+            yield f"### `{program} {command.name}`"
+            yield ""
+            yield command.purpose[:1].upper() + command.purpose[1:] + "."
+            yield ""
+        yield from ("```text", *(line.strip() for line in command.usage.split("\n")), "```")
+        for paragraph in command.paragraphs:
+            yield from ("", paragraph.replace("<", "\\<"))
+        yield from ("", "| option | meaning |", "|---|---|")
+        for option in command.options:
+            names = ", ".join(option.names) + (f" {option.argument}" if option.argument else "")
+            yield f"| `{names}` | {option.help.replace('|', ' or ')} |"
+        for paragraph in command.ending:
+            yield from ("", paragraph.replace("<", "\\<"))
+
+
 # -- completion ------------------------------------------------------------------------------------------
 
 def write_bash(program, _, commands):
