@@ -143,7 +143,7 @@ write_pool(FILE *file, const struct bench_results *results)
     panel.x_least = floor(log10(fmax(least, 1)));
     panel.x_most = fmax(ceil(log10(most)), panel.x_least + 1);
     write_frame(file, &panel, "Time of freeing a block and allocating it again", "% of all pairs");
-    for (double power = panel.x_least; power <= panel.x_most; power++) {
+    for (int power = (int)panel.x_least; power <= (int)panel.x_most; power++) {
         snprintf(text, sizeof(text), "%g ns", pow(10, power));
         write_tick(file, &panel, pow(10, power), text);
     }
