@@ -144,13 +144,12 @@ bench_pool(struct bench_run *run)
     struct bench_results *results = run->results;
     struct bench_sleeper sleeper;
     struct allocator hand = {.by_hand = &run->by_hand}, ferry = hand;
-    double *samples = malloc(SAMPLES_MAX * sizeof(*samples));
+    /* Too large for a stack; one call at a time uses it. */
+    static double samples[SAMPLES_MAX];
     bool ok = ferry_context_pool(run->context, 1, FERRY_MEMORY_DEFAULT, &ferry.pool) == FERRY_OK || bench_failed("asking for the pool");
 
-    if (!samples || !ok || !bench_sleeper_start(&sleeper)) {
-        free(samples);
+    if (!ok || !bench_sleeper_start(&sleeper))
         return false;
-    }
     results->clock_ns = measure_clock();
     for (size_t i = 0; ok && i < count_pool_sizes(results->quick); i++) {
         struct pool_result *result = &results->pool[results->pool_count++];
@@ -162,7 +161,6 @@ bench_pool(struct bench_run *run)
              measure_allocator(&ferry, pool_sizes[i], results->quick, samples, &result->ferry);
     }
     bench_sleeper_stop(&sleeper);
-    free(samples);
     return ok;
 }
 
