@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Makes std::complex<float> and std::complex<double> elements of ferry::buffer. They are the same
- * elements as ferry_complex_float and ferry_complex_double.
+ * Makes std::complex<float> and std::complex<double> element types of ferry::buffer. They are equal
+ * to ferry_complex_float and ferry_complex_double.
  */
 
 #include <complex>

@@ -15,39 +15,44 @@ FERRY_BEGIN_DECLS
 typedef enum ferry_direction {
     FERRY_DIRECTION_UPLOAD = 1,   /**< host to device */
     FERRY_DIRECTION_DOWNLOAD = 2, /**< device to host */
-    FERRY_DIRECTION_DEVICE = 3,   /**< inside one device */
+    FERRY_DIRECTION_DEVICE = 3,   /**< from one address to another inside one device */
     FERRY_DIRECTION_PEER = 4,     /**< from one device to another */
-    FERRY_DIRECTION_HOST = 5,     /**< inside host memory */
-    FERRY_DIRECTION_FILL = 6      /**< a fill: the device or the host writes one value over a range,
-                                       without a source */
+    FERRY_DIRECTION_HOST = 5,     /**< from one address to another in host memory */
+    FERRY_DIRECTION_FILL = 6      /**< none: the device or the host sets a range to one value, and
+                                       there is no source */
 } ferry_direction;
 
 /**
- * Describes one transfer. Ferry passes it to the trace callback after it has queued the transfer.
- * The strings are valid only during the callback.
+ * Describes one transfer. Ferry passes this struct to the trace callback after it has queued the
+ * transfer. The strings are valid only during the callback.
  */
 typedef struct ferry_trace {
-    const char *buffer;        /**< the buffer's name; "" when it has none */
-    const char *reason;        /**< the call that needed the transfer, such as "read_device" */
+    const char *buffer;        /**< name of the buffer; "" if it has none */
+    const char *reason;        /**< name of the call that needed the transfer, such as
+                                    "read_device" */
     size_t bytes;
-    int source_place;          /**< place from which the bytes come; -1 for a fill and for the
-                                    caller's own memory */
-    int target_place;          /**< -1 for the caller's own memory */
+    int source_place;          /**< place that the bytes come from; -1 for a fill, and for memory of
+                                    the caller */
+    int target_place;          /**< place that the bytes go to; -1 for memory of the caller */
     ferry_direction direction;
-    bool staged;               /**< the bytes were copied through page-locked chunks of the staging
-                                    ring */
-    const char *site;          /**< the functions of the program that made this call, innermost
-                                    first, such as "step+0x41, main+0x20 (./program)"; "" when
-                                    unknown. Known only in checked runs (docs/debugging.md) */
+    bool staged;               /**< true: the bytes were copied through the page-locked chunks of
+                                    the staging ring */
+    const char *site;          /**< call stack of the program at the call that needed the transfer,
+                                    innermost function first, such as "step+0x41, main+0x20
+                                    (./program)". Known only in checked runs (docs/debugging.md);
+                                    otherwise "" */
 } ferry_trace;
 
 /**
- * Receives a description of each transfer, on the thread that queued it. A watching callback, see
- * "Callbacks" in <ferry/status.h>.
+ * A function of the program that receives a description of each transfer, on the thread that queued
+ * the transfer. It is a watching callback: "Callbacks" in <ferry/status.h> lists which functions it
+ * may call.
  */
 typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
 
-/** Value of ferry_context_options.pin_after: Ferry page-locks no replica automatically. */
+/**
+ * Value of ferry_context_options.pin_after with which Ferry page-locks no replica automatically.
+ */
 #define FERRY_PIN_NEVER ((size_t)-1)
 
 /**
@@ -56,141 +61,152 @@ typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
  */
 typedef struct ferry_context_options {
     const char *devices;           /**< devices to open, such as "host", "emulated:2", "cuda",
-                                        "cuda:0,cuda:1" or "cuda:all"; NULL: those of the
-                                        environment variable FERRY_DEVICE, or without it the best
-                                        device */
-    ferry_log_callback *log;       /**< NULL: no messages */
+                                        "cuda:0,cuda:1" or "cuda:all". NULL: the devices that the
+                                        environment variable FERRY_DEVICE lists, or if it is not
+                                        set, the best device */
+    ferry_log_callback *log;       /**< receives log messages; NULL: there are no messages */
     void *log_user;
-    ferry_trace_callback *trace;   /**< NULL: no trace */
+    ferry_trace_callback *trace;   /**< receives a description of each transfer; NULL: nothing is
+                                        reported */
     void *trace_user;
-    size_t buffer_bytes_limit;     /**< largest buffer in bytes; default: limited by size_t only */
-    size_t device_bytes_limit;     /**< most bytes that the pool of each device holds; default: the
-                                        memory of the device. At the limit Ferry evicts unused
-                                        replicas to make room. The device "host" is not limited by
-                                        it but by host_bytes_limit; a context with only that device
-                                        logs a warning */
-    size_t host_bytes_limit;       /**< most bytes that the pool of pageable host memory holds;
-                                        default: physical memory */
-    size_t pinned_bytes_limit;     /**< most bytes that the pool of pinned memory and the
-                                        automatically page-locked replicas hold together; default: a
-                                        quarter of physical memory */
-    const char *tuning;            /**< settings of the staging ring (page-locked chunks through
-                                        which pageable memory is copied) and of emulated devices,
-                                        such as "staging.chunk=2M emulated.latency=10us";
-                                        docs/tuning.md lists them. A key here overrides the same key
-                                        in the environment variable FERRY_TUNING. Keys may change
-                                        between releases. A wrong key or value fails with
-                                        FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: none */
+    size_t buffer_bytes_limit;     /**< largest size in bytes that a buffer may have; default: no
+                                        limit below that of size_t */
+    size_t device_bytes_limit;     /**< most bytes that the pool of each device may hold; default:
+                                        the memory of the device. When a pool reaches the limit,
+                                        Ferry evicts unused replicas to make room. For the device
+                                        "host", host_bytes_limit applies instead; a context with
+                                        only that device logs a warning */
+    size_t host_bytes_limit;       /**< most bytes that the pool of pageable host memory may hold;
+                                        default: the physical memory */
+    size_t pinned_bytes_limit;     /**< most bytes that the pool of pinned memory and the replicas
+                                        that Ferry page-locked automatically may hold together;
+                                        default: a quarter of the physical memory */
+    const char *tuning;            /**< settings of emulated devices and of the staging ring, which
+                                        is the page-locked memory through which Ferry copies
+                                        pageable memory. An example is "staging.chunk=2M
+                                        emulated.latency=10us"; docs/tuning.md lists all keys, which
+                                        may change between releases. A key here overrides the same
+                                        key in the environment variable FERRY_TUNING. With a wrong
+                                        key or value the creation of the context fails with
+                                        FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: no settings */
     const char *allocation_log;    /**< path prefix of allocation logs. Each pool logs its
-                                        allocations and frees, in the CSV format of RMM (NVIDIA's
-                                        memory manager), to <prefix>.<place>.<kind>.csv, such as
-                                        run.cuda-0.device.csv; `ferry replay` reads the file. The
-                                        pool empties the file first, and the file is complete when
-                                        the context is destroyed. Each allocation and free then also
-                                        costs a lock and a line of text. If the file cannot be
+                                        allocations and frees to a file <prefix>.<place>.<kind>.csv,
+                                        such as run.cuda-0.device.csv, in the CSV format of RMM
+                                        (NVIDIA's memory manager). `ferry replay` reads such a file.
+                                        The pool first empties the file. The file is complete when
+                                        the context is destroyed. Logging costs each allocation and
+                                        free a lock and a line of text. If the file cannot be
                                         created, the first call that needs the pool fails with
-                                        FERRY_ERROR_IO. NULL: the value of the environment variable
-                                        FERRY_ALLOCATION_LOG, to which later contexts of the process
-                                        append .2, .3 and so on; without it, no log. Copied */
-    size_t pin_after;              /**< after how many transfers Ferry page-locks a host replica
-                                        above 64 KiB. It does so inside the call that makes the next
-                                        transfer. A transfer counts when it moves at least an eighth
-                                        of the replica, and a batch of transfers counts as one.
-                                        Default 10, at most 65535; FERRY_PIN_NEVER: never */
-    bool growable_device_memory;   /**< whether device pools build their memory from small chunks,
-                                        on devices with FERRY_CAN_GROW. The pool can then map idle
-                                        chunks together at a new address without copying, so that no
-                                        large allocation fails because free memory is fragmented.
-                                        Such memory has no legacy IPC handles, and some network
-                                        libraries do not accept it. Default: false */
-    const char *trace_file;        /**< path of a trace: transfers, waits, launches, scopes and pool
-                                        growth in the Chrome trace event format, which Perfetto and
-                                        `ferry trace` read; docs/tracing.md describes it. The file
-                                        is emptied first, and is complete when the context is
-                                        destroyed. If it cannot be created, the context creation
-                                        fails with FERRY_ERROR_IO. NULL: the value of the
-                                        environment variable FERRY_TRACE, to which later contexts of
-                                        the process append .2, .3 and so on; without it, no trace.
-                                        Copied */
+                                        FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                        variable FERRY_ALLOCATION_LOG, or no log if that is not set
+                                        either; the second context of a process appends .2 to that
+                                        value, the third .3 and so on */
+    size_t pin_after;              /**< number of transfers after which Ferry page-locks a host
+                                        replica that is larger than 64 KiB, at most 65535. The call
+                                        that makes the next transfer page-locks it. Only transfers
+                                        of at least an eighth of the replica count, and a batch of
+                                        transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
+                                        page-locks no replica automatically */
+    bool growable_device_memory;   /**< true: on devices with FERRY_CAN_GROW, pools build their
+                                        memory from small chunks. A pool can then map idle chunks to
+                                        one new address range without copying them, so no large
+                                        allocation fails because free memory is fragmented. Such
+                                        memory has no legacy IPC handles, and some network libraries
+                                        do not accept it. Default: false */
+    const char *trace_file;        /**< path of a file to which Ferry writes a trace of transfers,
+                                        waits, launches, scopes and the growth of pools. It has the
+                                        Chrome trace event format, which Perfetto and `ferry trace`
+                                        read; docs/tracing.md describes it. Ferry first empties the
+                                        file. The file is complete when the context is destroyed. If
+                                        it cannot be created, the creation of the context fails with
+                                        FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                        variable FERRY_TRACE, or no trace if that is not set either;
+                                        the second context of a process appends .2 to that value,
+                                        the third .3 and so on */
     uint64_t reserved[3];
 } ferry_context_options;
 
 /**
- * Capabilities of a device: bits of ferry_place_info.capabilities. The meaning of a bit never
- * changes.
+ * Capabilities of a device, which are the bits of ferry_place_info.capabilities. The meaning of a
+ * bit never changes.
  */
 typedef enum ferry_capability {
     FERRY_CAN_PIN = 1 << 0,             /**< the device can page-lock host memory */
-    FERRY_CAN_MANAGE = 1 << 1,          /**< the device has managed memory: one pointer for host and
-                                             device, which may both use it at the same time */
-    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device prefetches managed memory, and its
+    FERRY_CAN_MANAGE = 1 << 1,          /**< the device has managed memory, which host and device
+                                             access by the same pointer, even at the same time */
+    FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device can prefetch managed memory, and its
                                                  driver takes the advice of ferry_buffer_advise() */
-    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< the device runs compiled kernel code (PTX, cubin or
+    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< the device can run compiled kernel code (PTX, cubin or
                                              fatbin) */
-    FERRY_CAN_COMPILE = 1 << 4,         /**< the device runs CUDA source, which Ferry compiles at
+    FERRY_CAN_COMPILE = 1 << 4,         /**< the device can run CUDA source, which Ferry compiles at
                                              run time */
-    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< the device runs kernels as C functions of the
-                                                 host */
-    FERRY_CAN_BATCH = 1 << 6,           /**< the device makes many copies in one driver call */
-    FERRY_CAN_PEER = 1 << 7,            /**< the device copies from another device of the context
-                                             without the host */
+    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< the device runs the host functions of kernels,
+                                                 which are C functions */
+    FERRY_CAN_BATCH = 1 << 6,           /**< the device can make many copies with one driver call */
+    FERRY_CAN_PEER = 1 << 7,            /**< the device can copy directly from another device of the
+                                             context, without the host's memory */
     FERRY_CAN_CAPTURE = 1 << 8,         /**< the device can capture streams into CUDA graphs */
-    FERRY_CAN_GROW = 1 << 9             /**< the device maps chunks of its memory to a new address
-                                             without copying them */
+    FERRY_CAN_GROW = 1 << 9             /**< the device can map chunks of its memory to a new
+                                             address without copying them */
 } ferry_capability;
 
 /** Properties of a place. The context owns the strings. */
 typedef struct ferry_place_info {
     const char *kind;         /**< "host", "emulated" or "cuda" */
-    const char *name;         /**< such as "NVIDIA H200" */
+    const char *name;         /**< name of the device, such as "NVIDIA H200" */
     int native;               /**< number of the device in its driver; 0 for the host */
-    bool coherent;            /**< the device uses the host's memory, so that nothing is ever
+    bool coherent;            /**< true: the device uses the host's memory, so buffers are never
                                    copied */
     uint64_t capabilities;    /**< ferry_capability bits */
-    int architecture;         /**< on CUDA the compute capability, 10 * major + minor; else 0 */
-    int driver_version;       /**< on CUDA the version that the driver supports, 1000 * major + 10 *
-                                   minor; else 0 */
+    int architecture;         /**< on CUDA the compute capability as 10 * major + minor; otherwise
+                                   0 */
+    int driver_version;       /**< on CUDA the CUDA version that the driver supports, as 1000 *
+                                   major + 10 * minor; otherwise 0 */
     uint64_t reserved[4];
 } ferry_place_info;
 
-/** Memory at a place, in bytes: free + used = total. */
+/** Memory at a place, in bytes. `total` is the sum of `free` and `used`. */
 typedef struct ferry_memory_info {
-    size_t total; /**< memory of the place, or the context's limit when that is less */
-    size_t free;  /**< memory that can still be allocated: what the limit permits and the place
-                       still has */
-    size_t used;  /**< total - free. Without a limit this is the memory of this context and, on a
-                       device, of all other users of the device. With a limit it is only the memory
-                       of this context, and on the host only its pageable memory */
+    size_t total; /**< memory of the place, or the context's limit if that is smaller */
+    size_t free;  /**< memory that can still be allocated: the smaller of what the limit still
+                       permits and what is free at the place */
+    size_t used;  /**< total - free. Without a limit this is the memory of this context, and on a
+                       device also that of all other users of the device. With a limit it is only
+                       the memory of this context, and on the host only its pageable memory */
     size_t live;  /**< memory of this context's buffers and blocks, including pinned and managed
-                       memory, but not pools of ferry_pool_create() */
+                       memory, but without pools that ferry_pool_create() created */
     size_t cached; /**< memory that this context's pools keep for later allocations */
     uint64_t reserved[4];
 } ferry_memory_info;
 
-/** How many copies were made, and how many bytes they moved. */
+/** A number of copies, and the number of bytes that they moved. */
 typedef struct ferry_transfer_count {
     uint64_t copies;
     uint64_t bytes;
 } ferry_transfer_count;
 
-/** Transfers of a context since it was created, or since ferry_context_reset_stats(). */
+/**
+ * Counts of the transfers of a context since its creation, or since the last
+ * ferry_context_reset_stats().
+ */
 typedef struct ferry_transfer_stats {
-    ferry_transfer_count upload, download, device, peer, host, fill; /**< by direction */
-    ferry_transfer_count direct; /**< uploads from pinned memory and downloads to it, made without
-                                      the staging ring */
-    ferry_transfer_count staged; /**< uploads and downloads through the staging ring: those of
-                                      pageable memory, of files, and of bytes that the host
-                                      converts */
-    ferry_transfer_count peer_staged; /**< transfers between devices through the staging ring of the
-                                           target device; `peer` counts them too */
-    uint64_t device_calls;       /**< calls to the driver, of every kind; an access whose place is
-                                      current makes none */
-    uint64_t batch_submissions;  /**< transfers that made many copies at once, such as the rows of a
-                                      region; each direction counts them too */
-    uint64_t batch_copies;       /**< copies in the transfers of batch_submissions; copies of
-                                      adjacent ranges count as one */
-    uint64_t auto_pinned;        /**< host replicas that the library page-locked after repeated
-                                      transfers */
+    ferry_transfer_count upload, download, device, peer, host, fill; /**< transfers of each
+                                                                          direction */
+    ferry_transfer_count direct; /**< uploads and downloads without the staging ring, because the
+                                      host memory is pinned */
+    ferry_transfer_count staged; /**< uploads and downloads through the staging ring, because the
+                                      host memory is pageable, or bytes are read from a file,
+                                      written to a file or converted by the host */
+    ferry_transfer_count peer_staged; /**< transfers from one device to another through the staging
+                                           ring of the target device; `peer` includes them */
+    uint64_t device_calls;       /**< number of driver calls of every kind; an access to bytes that
+                                      are already current at its place makes none */
+    uint64_t batch_submissions;  /**< number of transfers that made many copies at once, such as all
+                                      rows of a region; the counts of each direction include them */
+    uint64_t batch_copies;       /**< number of copies that the transfers of batch_submissions made;
+                                      copies of adjacent ranges count as one */
+    uint64_t auto_pinned;        /**< number of host replicas that Ferry page-locked automatically,
+                                      see pin_after of ferry_context_options */
     uint64_t reserved[4];
 } ferry_transfer_stats;
 
@@ -199,41 +215,43 @@ typedef struct ferry_transfer_stats {
  *
  * `options->devices` names the devices. If it is NULL, the environment variable FERRY_DEVICE names
  * them. Without both, the context uses the best CUDA device, or the host device where there is no
- * CUDA device, and logs its choice. All devices of a context are of one kind; the list may name the
- * host beside them. A context does not share its memory pools, streams and staging rings with other
- * contexts. The call blocks while drivers start.
+ * CUDA device, and logs its choice. All devices of a context are of one kind, such as CUDA. The
+ * list may also contain the host. A context does not share its memory pools, streams and staging
+ * rings with other contexts. The call blocks while drivers start.
  *
  * The owners of a context are counted. Its creator is the first owner, and ferry_context_retain()
  * adds others.
  *
  * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a requested device is absent);
- *         FERRY_ERROR_INVALID_ARGUMENT (a malformed list, more than 15 devices, wrong tuning, `out`
- *         NULL); FERRY_ERROR_UNSUPPORTED (devices of two kinds, such as "cuda,emulated");
- *         FERRY_ERROR_IO (the trace file cannot be created); FERRY_ERROR_OUT_OF_MEMORY;
- *         FERRY_ERROR_DEVICE.
+ *         FERRY_ERROR_INVALID_ARGUMENT (the list of devices is malformed or has more than 15
+ *         devices, the tuning is wrong, or `out` is NULL); FERRY_ERROR_UNSUPPORTED (devices of two
+ *         kinds, such as "cuda,emulated"); FERRY_ERROR_IO (the trace file cannot be created);
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options, ferry_context **out);
 
 /**
- * Sets `*out` to the one context that the whole process shares, and adds an owner to it. Libraries
- * that do not know each other use it to exchange buffers.
+ * Sets `*out` to the context that the whole process shares, and adds an owner to it. Through this
+ * context, libraries that know nothing of each other can exchange buffers.
  *
- * The first call creates it with default options, and blocks as ferry_context_create(). If the last
- * owner has destroyed that context, the next call creates a new one. If another thread is just
- * destroying it, the call returns either the old context with a new owner, or a new context. Call
- * ferry_context_destroy() once for each successful call.
- * @return as ferry_context_create().
+ * The first call creates the context with default options, and blocks as ferry_context_create()
+ * does. If the last owner has destroyed that context, the next call creates a new one. If another
+ * thread is just destroying it, the call returns either the old context with a new owner, or a new
+ * context. The caller calls ferry_context_destroy() once for each successful call.
+ * @return the same statuses as ferry_context_create().
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out);
 
 /**
  * Adds an owner to a context, and returns the context. Each owner calls ferry_context_destroy()
- * once, and the last such call ends the context. Does not block, and works in every callback.
+ * once, and the last such call destroys the context. Does not block. Every callback may call this
+ * function.
  *
  * The caller must be an owner, or must know that another owner remains during the call. Buffers,
- * streams and other objects do not own their context. In a forked child the call changes nothing.
+ * streams and other objects are not owners of their context. In a forked child the call changes
+ * nothing.
  * @return `context`; NULL for NULL. Inside a callback that runs while the context is being
  *         destroyed, the call returns NULL and logs an error.
  * Threads: any.
@@ -244,70 +262,73 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
  * Removes an owner of a context and sets `*context` to NULL. The last owner destroys the context.
  *
  * While other owners remain, the call only logs how many remain, and the labels of leases, with the
- * level FERRY_LOG_INFO. Such a call does not block, and works in every callback. The call of the
+ * level FERRY_LOG_INFO. It then does not block, and every callback may make it. The call of the
  * last owner blocks until all work of the context is done, logs which objects are still alive, and
  * frees all memory of the context.
  *
- * Buffers that are still alive are logged by name and bytes. Afterwards only the functions that
- * destroy a buffer, count its elements or get its info work on their handles. Streams, events and
- * kernels that outlive the context can only be destroyed. Every other call on an object of the
- * context fails with FERRY_ERROR_INVALID_STATE.
+ * The message about a live buffer contains its name and its size in bytes. After the call, the
+ * handle of such a buffer may only be passed to functions that destroy it, count its elements or
+ * get its info. Streams, events and kernels of the context can only be destroyed. Every other call
+ * on an object of the context fails with FERRY_ERROR_INVALID_STATE.
  *
- * After fork() the same applies in the child to every object of the parent. Destroying a handle or
- * closing a scope there does nothing, and buffers report FERRY_STATE_UNINITIALIZED. Default streams
- * no longer exist in the child. The parent is not affected. The child may create contexts, but no
- * CUDA context when the parent had created one; CUDA does not allow that.
+ * After fork(), the child may use the parent's objects only in this way too. There, destroying a
+ * handle or closing a scope does nothing, buffers report FERRY_STATE_UNINITIALIZED, and default
+ * streams no longer exist. The parent is not affected. The child may create new contexts. If the
+ * parent had created a CUDA context, the child cannot create another one, because CUDA does not
+ * allow that.
  *
- * The last owner may also be a callback. A separate thread then destroys the context, and the call
- * returns at once. Where the callback runs decides whether that is allowed:
- * - It is allowed on the context's own threads. They run asynchronous calls, and the host functions
- *   of an asynchronous device. The separate thread waits for the callback to return.
- * - It is allowed on other threads if all calls that the thread is inside are on other contexts,
- *   and each callback that it is inside is on_release, ferry_buffer_visit, ferry_host_function,
- *   ferry_file_work or keep_going of ferry_file_pipeline_options.
- * - It is allowed in the deleter of a tensor or array that this context imported, when the import
- *   is destroyed, unwrapped or abandoned outside of a callback. The context ends after that call.
- * - Elsewhere it is not allowed, because the callback may be inside a call on this context. The
- *   call then logs an error, and the context and `*context` stay as they are. The same happens when
- *   the thread cannot be started.
+ * A callback may be the last owner too. A separate thread then destroys the context, and the call
+ * returns at once. Whether that is allowed depends on where the callback runs:
+ * - It is allowed on the context's own threads, which run asynchronous calls and the host functions
+ *   of asynchronous devices. The separate thread waits until the callback has returned.
+ * - It is allowed on another thread if two conditions hold. Every library call that the thread is
+ *   inside uses another context. Every callback that the thread is inside is on_release,
+ *   ferry_buffer_visit, ferry_host_function, ferry_file_work or keep_going of
+ *   ferry_file_pipeline_options.
+ * - It is allowed in the deleter of a tensor or array that was imported into this context, if that
+ *   deleter runs because the program destroys, unwraps or abandons the imported buffer outside of a
+ *   callback. The context is destroyed after that call.
+ * - Anywhere else it is not allowed, because the callback may be inside a call on this context. The
+ *   call then logs an error, and leaves the context and `*context` unchanged. It does the same if
+ *   the separate thread cannot be started.
  *
- * The separate thread calls the callbacks log, trace and on_release as the call itself would. Its
- * last log message has the level FERRY_LOG_INFO and says that the context has ended. exit() waits
- * for such threads, unless a callback calls exit(). _exit() does not wait.
+ * The separate thread calls the callbacks log, trace and on_release, as the call itself would. Its
+ * last log message, of level FERRY_LOG_INFO, says that the context has ended. exit() waits for such
+ * threads, unless a callback calls exit(). _exit() does not wait for them.
  *
  * While a context is being destroyed, callbacks cannot create objects in it or retain it.
  * @param context NULL and a pointer to NULL have no effect
- * Threads: any, also while other owners use the context on other threads. During the call of the
+ * Threads: any, even while other owners use the context on other threads. During the call of the
  * last owner no other thread may be inside a call on the context.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);
 
-/**
- * Returns the number of devices. Their places are 1 to that number. Returns 0 for NULL. Threads:
- * any.
- */
+/** Returns the number of devices, whose places are 1 to that number; 0 for NULL. Threads: any. */
 FERRY_API int ferry_context_place_count(const ferry_context *context);
 
 /**
- * Copies the properties of a place to `*out`. Place 0 is the host. Does not block.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown place),
- *         FERRY_ERROR_INVALID_STATE (a destroyed context, or a forked child).
+ * Writes the properties of a place to `*out`. Place 0 is the host. Does not block.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an unknown place);
+ *         FERRY_ERROR_INVALID_STATE (in a forked child, or after the context was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info *out);
 
 /**
- * Copies the memory figures of a place to `*out`. They may change as soon as the call has returned.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, an unknown place), FERRY_ERROR_DEVICE,
- *         FERRY_ERROR_INVALID_STATE (a destroyed context, or a forked child).
+ * Writes to `*out` how much memory a place has, and how much of it is free and used. The values may
+ * change as soon as the call has returned.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an unknown place); FERRY_ERROR_DEVICE (a
+ *         driver call failed); FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback,
+ *         or after the context was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_info *out);
 
 /**
- * Copies the transfer statistics to `*out`. They are exact when no call is running. Does not block.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL), FERRY_ERROR_INVALID_STATE (a destroyed
- *         context, or a forked child).
+ * Writes the transfer statistics of a context to `*out`. They are exact if no other call is
+ * running. Does not block.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (in a forked
+ *         child, or after the context was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
@@ -315,15 +336,16 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_co
 /**
  * Resets the statistics of a context.
  *
- * The call sets every member of ferry_transfer_stats to zero, and the counters of each buffer in
- * ferry_buffer_info. In all pools of the context, including those of ferry_pool_create(), it sets
- * allocations, frees, hits, misses and evictions to zero, also those of each size class.
- * peak_reserved_bytes becomes reserved_bytes. The figures of memory that is held now do not change,
- * and neither does the behaviour of the pools.
+ * The call sets every member of ferry_transfer_stats to zero, and also the counters of each buffer
+ * in ferry_buffer_info. For every pool of the context, including those that ferry_pool_create()
+ * created, it sets allocations, frees, hits, misses and evictions to zero, both in ferry_pool_stats
+ * and in ferry_pool_class_stats. It sets peak_reserved_bytes to reserved_bytes. Values that
+ * describe memory which is held now do not change, and neither does the behaviour of the pools.
  *
  * The call does not block. Calls that run on other threads at the same time may be counted, not
- * counted, or counted in part. The reset is exact when no other call is running.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL), FERRY_ERROR_INVALID_STATE.
+ * counted, or counted in part. The reset is exact if no other call is running.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (in a forked
+ *         child or a watching callback, or after the context was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *context);
@@ -331,40 +353,42 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *
 /**
  * Page-locks `bytes` bytes of the program's memory at `memory`, for all devices of the context.
  *
- * Copies from and to this memory, and buffers that wrap it, then use the device's copy engine
- * directly instead of the staging ring. A call that copies still returns only when the copy is
- * done; an asynchronous one completes its event then. Ferry registers the memory with the driver in
- * several parts. The program owns the memory, and must unregister it before it frees it. The memory
- * does not count against pinned_bytes_limit of ferry_context_options. The call blocks until the
- * memory is page-locked.
+ * From then on, copies from and to this memory, and buffers that wrap it, use the device's copy
+ * engine directly instead of the staging ring. A blocking copy still returns only when the copy is
+ * done. Ferry registers the memory with the driver in several parts. The program owns the memory,
+ * and must unregister it before freeing it. The memory does not count against pinned_bytes_limit of
+ * ferry_context_options. The call blocks until the memory is page-locked.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or a size of 0); FERRY_ERROR_UNSUPPORTED
  *         (no device of the context page-locks memory); FERRY_ERROR_CONFLICT (a part of the memory
- *         is already registered); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE;
- *         FERRY_ERROR_INVALID_STATE. After a failure nothing is registered.
+ *         is already registered); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call
+ *         failed); FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after
+ *         the context was destroyed). After a failure nothing is registered.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_register_host(ferry_context *context, void *memory, size_t bytes);
 /**
- * Unregisters the range of ferry_context_register_host() that begins at `memory`.
+ * Ends what ferry_context_register_host() did: unregisters the memory that begins at `memory`.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or no registered range begins there);
- *         FERRY_ERROR_BUSY (a copy is using the memory); FERRY_ERROR_DEVICE;
- *         FERRY_ERROR_INVALID_STATE.
+ *         FERRY_ERROR_BUSY (a copy is using the memory); FERRY_ERROR_DEVICE (a driver call failed);
+ *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after the context
+ *         was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_unregister_host(ferry_context *context, void *memory);
 
 /**
- * Returns the default stream of the device at `place`; on CUDA that is the legacy default stream.
- * The context owns the stream. Returns NULL for the host and for an unknown place. Threads: any.
+ * Returns the default stream of the device at `place`, which the context owns. On CUDA that is the
+ * legacy default stream. Returns NULL for the host and for an unknown place. Threads: any.
  */
 FERRY_API ferry_stream *ferry_context_stream(ferry_context *context, int place);
 
 /**
  * Finds the live buffer that was created with this name, and sets `*out` to it. If several buffers
- * have the name, it finds the newest. The call adds an owner, so the caller must destroy the
- * handle. Does not block.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL, or an unknown name),
- *         FERRY_ERROR_INVALID_STATE (a destroyed context, or a forked child).
+ * have the name, the call finds the newest. The call adds an owner to the buffer, so the caller
+ * must destroy the handle. Does not block.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or no live buffer has the name);
+ *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after the context
+ *         was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out);

@@ -11,70 +11,79 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Conversions between element types. Generated headers such as <ferry/float_convert.h> call these
- * functions, and hold the typed functions that programs call.
+ * Conversions between element types. Programs call the typed functions of generated headers such as
+ * <ferry/float_convert.h>, which call the functions of this file.
  */
 
 /**
- * What a conversion does with a value that the target type cannot hold. The meaning of a value
- * never changes. 0 means SATURATE too.
+ * How a conversion rounds, and what it does with a value that the target type cannot hold. The
+ * meaning of a value never changes. Where a call takes a policy, 0 means FERRY_CONVERT_SATURATE,
+ * unless its comment says otherwise.
  */
 typedef enum ferry_convert_policy {
     FERRY_CONVERT_SATURATE = 1, /**< round to the nearest value, ties to even, and clamp to the
-                                     range of the type; NaN becomes 0 in an integer */
-    FERRY_CONVERT_CHECK = 2,    /**< round to the nearest value, ties to even, and fail if a result
-                                     does not fit, or if a NaN would become an integer; the target
-                                     is then unchanged */
-    FERRY_CONVERT_TRUNCATE = 3  /**< round toward zero, and clamp to the range of the type; NaN
-                                     becomes 0 in an integer */
+                                     range of an integer type, where NaN becomes 0. A value that is
+                                     too large for a floating-point type becomes infinity */
+    FERRY_CONVERT_CHECK = 2,    /**< round to the nearest value, ties to even. Fail, and leave the
+                                     target unchanged, if a result is outside the range of an
+                                     integer type, if NaN would become an integer, or if a finite
+                                     value would become infinity */
+    FERRY_CONVERT_TRUNCATE = 3  /**< round toward zero, and clamp to the range of the target type;
+                                     NaN becomes 0 in an integer */
 } ferry_convert_policy;
 
 /**
- * Converts `count` elements from `source` to `target`. A watching callback, see "Callbacks" in
- * <ferry/status.h>.
+ * A function of the program that converts `count` elements of the array `source`, and writes them
+ * to the array `target`.
  *
- * With FERRY_CONVERT_CHECK the function writes the target only if every element fits, and with a
- * NULL target it only checks. Ferry may call the function once for each part of a copy. If the
+ * With FERRY_CONVERT_CHECK the function writes the target only if every element fits. If `target`
+ * is NULL, it only checks. Ferry may call the function once for each part of a copy. If the
  * function fails, the copy stops before that part and returns the status of the function.
- * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE with ferry_error_index() set;
- *         FERRY_ERROR_INVALID_ARGUMENT.
+ *
+ * The function is a watching callback: "Callbacks" in <ferry/status.h> lists which functions it may
+ * call.
+ * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE, after a call of ferry_conversion_failed(), when an
+ *         element does not fit; FERRY_ERROR_INVALID_ARGUMENT when the policy is unknown.
  */
 typedef ferry_status ferry_convert_function(void *target, const void *source, size_t count, ferry_convert_policy policy);
 
 /**
- * A conversion from one element to another. The library reads the struct only during the call that
- * receives it.
+ * A conversion from one element type to another. The library reads the struct only during the call
+ * that receives it.
  */
 typedef struct ferry_conversion {
     const ferry_element *from;
     const ferry_element *to;
-    ferry_convert_function *convert; /**< the function that converts; NULL: a function of the
-                                          library, which exists when both elements are scalars */
+    ferry_convert_function *convert; /**< the program's function that converts. NULL: the library's
+                                          own function, which exists for all scalar types, except
+                                          from a complex number to a real one */
     uint64_t reserved[2];
 } ferry_conversion;
 
 /**
- * Converts `count` elements of `source` into `target`. The generated array functions call it.
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * The typed array functions of generated headers call it.
  *
- * The arrays must not overlap. `target` may be equal to `source` when a target element is no wider
- * than a source element. The arrays need no alignment, unless `conversion->convert` is a function
- * of the program. With FERRY_CONVERT_CHECK `target` may be NULL: the values are then checked, and
- * nothing is written.
- * @return FERRY_OK;
- *         FERRY_ERROR_INVALID_ARGUMENT: the policy is unknown, or an array is NULL and count > 0;
- *         FERRY_ERROR_OVERFLOW: the size of an array in bytes is more than size_t holds;
- *         FERRY_ERROR_OUT_OF_RANGE: FERRY_CONVERT_CHECK found a value that the target type cannot
- *         hold; ferry_error_index() returns its index.
+ * The arrays must not overlap, with one exception: `target` may be equal to `source` if a target
+ * element is no wider than a source element. The arrays need no alignment, unless
+ * `conversion->convert` is a function of the program that needs it. With FERRY_CONVERT_CHECK
+ * `target` may be NULL: the call then checks the values and writes nothing.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy, an array that is NULL while
+ *         count > 0, or a conversion without a function); FERRY_ERROR_OVERFLOW (the size of an
+ *         array in bytes exceeds size_t); FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a
+ *         value that the target type cannot hold; ferry_error_index() returns its index).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion, void *target, const void *source,
                                                             size_t count, ferry_convert_policy policy);
 
 /**
- * For generated code: reports that FERRY_CONVERT_CHECK found an element that does not fit. Sets
- * this thread's message, which names both types, and the index that ferry_error_index() returns.
- * @param index of the element, counted from the first of the range that is converted
- * @return FERRY_ERROR_OUT_OF_RANGE. Threads: any.
+ * For conversion functions: reports that FERRY_CONVERT_CHECK found an element that does not fit.
+ * The call sets this thread's error message, which names both types, and the index that
+ * ferry_error_index() returns.
+ * @param index index of the element in the range that is converted
+ * @return FERRY_ERROR_OUT_OF_RANGE, for the conversion function to return.
+ * Threads: any.
  */
 FERRY_API ferry_status ferry_conversion_failed(const ferry_conversion *conversion, size_t index);
 

@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Compiler attributes of the public headers: exported functions, and results that must not be
- * ignored.
+ * Macros that hide differences between compilers and languages. Some mark exported functions, and
+ * functions whose result must not be ignored. Others are for the generated headers.
  */
 
 /**
@@ -13,7 +13,10 @@
  * must not be ignored. FERRY_PRINTF lets the compiler check a format and its arguments.
  */
 #if defined(__GNUC__) || defined(__clang__)
-#ifdef FERRY_BUILDING_LIBRARY /* the library finds its functions by this section */
+#ifdef FERRY_BUILDING_LIBRARY /*
+                               * checked runs use the section to tell functions of the library from
+                               * those of the program
+                               */
 #define FERRY_API __attribute__((visibility("default"), section("ferry_api")))
 #else
 #define FERRY_API __attribute__((visibility("default")))
@@ -27,9 +30,9 @@
 #endif
 
 /**
- * Marks functions of generated headers. The compiler inlines them into their callers at every level
- * of optimization, so debuggers and the call sites of checked runs show the lines of the program.
- * No library exports these functions.
+ * Marks an inline function of a generated header. The compiler inlines it at every level of
+ * optimization, so debuggers and checked runs report the program's line that calls it. The library
+ * does not export such functions.
  */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #define FERRY_INLINE inline __attribute__((always_inline, artificial, visibility("hidden")))
@@ -51,9 +54,9 @@
 #endif
 
 /**
- * For generated code: makes the compiler assume that `*pointer` may be written here, as by a
- * function in another file. Without this macro gcc may warn that a variable of the program is
- * uninitialized, when the program checks the status in another function.
+ * For generated code: makes the compiler assume that code which it cannot see may write `*pointer`
+ * here. Otherwise gcc may warn that a variable of the program is uninitialized, although the
+ * program checks the status before it reads that variable.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_MAY_WRITE(pointer) __asm__ __volatile__("" : : "r"(pointer) : "memory")
@@ -62,8 +65,8 @@
 #endif
 
 /**
- * For generated code: casts a pointer. C++ compilers do not warn about it as they may about a cast
- * in C style.
+ * For generated code: casts a pointer. In C++ it is a static_cast, because C++ compilers may warn
+ * about a cast in C style.
  */
 #ifdef __cplusplus
 #define FERRY_CAST(type, value) static_cast<type>(value)
@@ -72,14 +75,14 @@
 #endif
 
 /**
- * For generated code: converts a pointer to a typed handle into a pointer to its only member, the
- * untyped handle. NULL stays NULL.
+ * For generated code: converts the address of a typed handle, such as ferry_float_buffer, into the
+ * address of its only member, the untyped handle. NULL stays NULL.
  */
 #define FERRY_RAW(handle) FERRY_CAST(ferry_buffer **, FERRY_CAST(void *, handle))
 
 /**
- * For generated code: a check at compile time, and the alignment of a type. Both work in C99, C11
- * and C++.
+ * For generated code: FERRY_STATIC_ASSERT stops the compilation with `message` if `condition` is 0,
+ * and FERRY_ALIGNOF is the alignment of a type in bytes. Both work in C99, C11 and C++.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_STATIC_ASSERT(condition, message) static_assert(condition, message)
@@ -90,9 +93,10 @@
 #else
 #define FERRY_STATIC_ASSERT_NAME(line) ferry_static_assert_##line
 /*
- * C99 has no static assertion. Instead, an array is declared, whose size is negative if the
- * condition is false. The name contains only the line number: two headers may repeat a declaration,
- * but not a type.
+ * C99 and C++98 have no static assertions. These macros declare an array instead, whose size is -1
+ * if the condition is false, which the compiler rejects. Its name contains only the line number, so
+ * assertions of two headers may have the same name. That is allowed: every array that the compiler
+ * accepts has size 1, and the same declaration may be repeated.
  */
 #ifdef __cplusplus
 #define FERRY_STATIC_ASSERT_AT(condition, line) extern "C" char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
@@ -104,8 +108,8 @@
 #endif
 
 /**
- * For generated code: lets <ferry/ferry.hpp> find an element by its C++ type. In C and in C++
- * before C++11 the macro declares nothing.
+ * For generated code: specializes ferry::element_of, by which <ferry/ferry.hpp> finds the
+ * description of a C++ type. In C, and in C++ before C++11, the macro does nothing.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_CPP_ELEMENT(type, element)                                                                              \
@@ -126,8 +130,8 @@
 #endif
 
 /**
- * Version of the generated code. It increases only when code that an older release of ferry-gen
- * generated does not work with this library.
+ * Version of the generated code. It increases only when this library can no longer work with
+ * headers that an older ferry-gen generated. Such a header then fails to compile.
  */
 #define FERRY_GEN_ABI 2
 

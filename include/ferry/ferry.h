@@ -4,21 +4,23 @@
 
 /**
  * @file
- * Includes every header of the C interface that programs need, except those of single element
+ * Includes every header of the C interface that programs need, except the headers of single element
  * types.
  *
- * The typed functions of one element are in a header of its name: <ferry/float.h>, double.h,
- * half.h, bfloat16.h, int8.h, int16.h, int.h, int64.h, byte.h, uint16.h, uint32.h, uint64.h,
- * bool.h, complex_float.h, complex_double.h. A second header of each, such as
- * <ferry/float_convert.h>, converts from and to other elements.
+ * Each element type has a header with typed functions: <ferry/float.h>, and in the same folder
+ * double.h, half.h, bfloat16.h, int8.h, int16.h, int.h, int64.h, byte.h, uint16.h, uint32.h,
+ * uint64.h, bool.h, complex_float.h and complex_double.h. Each has a second header, such as
+ * <ferry/float_convert.h>, with conversions from and to other types.
  *
- * Words of all headers:
- * - A place is the host or a device of the context, as a number: 0 is the host, 1 to N the devices.
+ * These words have the same meaning in all headers:
+ * - A place is the host or a device of the context. Place 0 is the host, and places 1 to N are the
+ *   devices.
  * - A replica is the memory of a buffer at one place.
- * - Bytes are current at a place if its replica has their newest value, otherwise they are stale.
+ * - Bytes of a replica are current if they have the newest value of the buffer's bytes. Otherwise
+ *   they are stale.
  * - A scope is an open access to a range of a buffer: READ, UPDATE (read and write) or OVERWRITE.
  * - Pinned memory is page-locked host memory. The staging ring is a ring of pinned chunks, through
- *   which pageable memory is copied to and from devices.
+ *   which Ferry copies pageable memory to and from devices.
  */
 
 #include <ferry/buffer.h>

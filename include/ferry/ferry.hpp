@@ -7,19 +7,21 @@
  * Ferry for C++17 and newer: classes that own the objects of the C API, and exceptions instead of
  * statuses.
  *
- * Include the generated header of each element too: ferry::buffer<float> needs <ferry/float.h>, and
- * a buffer of the program's own struct needs the header that ferry-gen wrote for that struct.
+ * A program also includes the generated header of each element type that it uses:
+ * ferry::buffer<float> needs <ferry/float.h>, and a buffer of a struct that the program defines
+ * needs the header that ferry-gen generated for it.
  *
  * - Classes that own a C object have `raw()`, which returns the C handle, and `detach()`, which
- *   gives up its ownership. `adopt()` of buffer, context, stream and event takes ownership of a C
- *   handle. For what this file lacks, a program passes `raw()` to the C function.
- * - These objects can be moved, but not copied. Only a context and a lease can be copied: each copy
- *   is one more owner.
- * - A view is an open scope: its pointer may be used while the view exists. A view can be neither
+ *   returns it and gives up ownership. The classes buffer, context, stream and event have
+ *   `adopt()`, which takes ownership of a C handle. A program passes `raw()` to C functions that
+ *   this file has no C++ function for.
+ * - Objects of these classes can be moved, but not copied. Only a context and a lease can also be
+ *   copied, and each copy is one more owner.
+ * - A view is an open scope, whose pointer may be used while the view exists. A view can be neither
  *   copied nor moved.
  * - A call that fails throws ferry::error or a class derived from it. It changes nothing, unless
  *   the comment of the C function says otherwise. Destructors do not throw.
- * - A program that must not throw uses the C API.
+ * - A program that must not use exceptions uses the C API.
  *
  * Threads: any thread may call any function, as in the C API. One C++ object, such as a
  * ferry::buffer, may be used by several threads at the same time while none of them moves, assigns
@@ -70,7 +72,7 @@
 namespace ferry
 {
 
-/** A count that means every element up to the end of the buffer or view. */
+/** Passed as a count, it means every element from the offset to the end of the buffer or view. */
 inline constexpr std::size_t rest = FERRY_REST;
 
 template <class T> class buffer;
@@ -96,8 +98,8 @@ class FERRYI_CPP_VISIBLE error : public std::runtime_error
     }
 
     /**
-     * Returns ferry_error_index(): the index of the element that FERRY_CONVERT_CHECK rejected, else
-     * SIZE_MAX.
+     * Returns the index of the element that FERRY_CONVERT_CHECK rejected, as ferry_error_index()
+     * does; SIZE_MAX if the failure was anything else.
      */
     std::size_t
     index() const noexcept
@@ -110,7 +112,7 @@ class FERRYI_CPP_VISIBLE error : public std::runtime_error
     std::size_t index_;
 };
 
-/** The exception of one status, so that a handler can catch only that status. */
+/** The exception for one status, so that a program can catch failures with that status only. */
 template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public error
 {
   public:
@@ -123,7 +125,8 @@ template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public er
 using invalid_argument = status_error<FERRY_ERROR_INVALID_ARGUMENT>;
 using out_of_range = status_error<FERRY_ERROR_OUT_OF_RANGE>;
 using overflow = status_error<FERRY_ERROR_OVERFLOW>;
-using out_of_memory = status_error<FERRY_ERROR_OUT_OF_MEMORY>; /**< not a std::bad_alloc */
+using out_of_memory = status_error<FERRY_ERROR_OUT_OF_MEMORY>; /**< does not derive from
+                                                                    std::bad_alloc */
 using conflict = status_error<FERRY_ERROR_CONFLICT>;
 using busy = status_error<FERRY_ERROR_BUSY>;
 using wrong_type = status_error<FERRY_ERROR_WRONG_TYPE>;
@@ -254,7 +257,7 @@ template <class Raw, void (*Destroy)(Raw **)> class owner
 
 } // namespace detail
 
-/** Returns the description of the element T. */
+/** Returns the description of the element type T. */
 template <class T>
 inline const ferry_element *
 element() noexcept
@@ -265,9 +268,8 @@ element() noexcept
 }
 
 /**
- * A pointer and a number of elements, as std::span of C++20. Ferry has its own class, so that the
- * type is the same in C++17. A std::span converts to it, and a variable of it converts to
- * std::span.
+ * A pointer and a number of elements, like std::span of C++20. Ferry has its own class, so that
+ * C++17 programs use the same type. A std::span converts to it, and it converts to a std::span.
  */
 template <class T> class span
 {
@@ -284,8 +286,8 @@ template <class T> class span
     {
     }
     /**
-     * Makes a span of any object with data() and size(): std::vector, std::array, std::span,
-     * host_view.
+     * Creates a span over any object with data() and size(), such as a std::vector, std::array,
+     * std::span or host_view.
      */
     template <class Container, class Element = std::remove_pointer_t<decltype(std::declval<Container &>().data())>,
               class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]>>,
@@ -325,7 +327,10 @@ template <class T> class span
     {
         return data_[index];
     }
-    /** Returns the span of `count` elements from `offset`. Does not check the range. */
+    /**
+     * Returns the span of `count` elements that starts at element `offset`. Does not check the
+     * range.
+     */
     constexpr span
     subspan(std::size_t offset, std::size_t count = rest) const noexcept
     {
@@ -339,7 +344,10 @@ template <class T> class span
 
 /* -- streams and events ---------------------------------------------------------------------------- */
 
-/** A point in a stream, or the completion of an asynchronous copy. */
+/**
+ * An event completes when a stream has reached a certain point, or when an asynchronous copy has
+ * ended.
+ */
 class event : public detail::owner<ferry_event, ferry_event_destroy>
 {
   public:
@@ -348,7 +356,7 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
     };
 
     event() noexcept = default;
-    /** Returns an object that owns the C handle. */
+    /** Takes ownership of a C handle, and returns the object that owns it. */
     static event
     adopt(ferry_event *raw) noexcept
     {
@@ -365,8 +373,8 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
         check(ferry_event_synchronize(raw_));
     }
     /**
-     * Returns whether the event has completed. If its asynchronous call failed, throws the
-     * exception of that failure.
+     * Returns true if the event has completed, else false. If its asynchronous call failed, throws
+     * the exception of that failure.
      */
     bool
     is_done() const
@@ -387,7 +395,10 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
         check(ferry_event_progress(raw_, &counts.done, &counts.total));
         return counts;
     }
-    /** Returns the seconds that passed on the device between two timed events. Blocks. */
+    /**
+     * Returns the time between two timed events of one device, in seconds. Blocks until both have
+     * completed.
+     */
     static double
     elapsed(const event &begin, const event &end)
     {
@@ -401,8 +412,8 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
 };
 
 /**
- * A stream that this object does not own. Functions that take a stream have a parameter of this
- * type; an empty one means the default that the C function has for NULL.
+ * A stream that this object does not own. Functions that use a stream take a parameter of this
+ * type. An empty stream_ref has the meaning that NULL has for the C function.
  */
 class stream_ref
 {
@@ -420,7 +431,7 @@ class stream_ref
     {
         return raw_;
     }
-    /** Returns the native handle, a CUstream on CUDA. */
+    /** Returns the native stream, on CUDA a CUstream. */
     void *
     native() const noexcept
     {
@@ -432,8 +443,8 @@ class stream_ref
         return ferry_stream_place(raw_);
     }
     /**
-     * Blocks until all work of the stream has completed. If that work failed, throws the failure
-     * once.
+     * Blocks until all queued work of the stream has completed. If that work failed, throws an
+     * exception, once for each failure.
      */
     void
     synchronize() const
@@ -445,15 +456,18 @@ class stream_ref
     {
         check(ferry_stream_flush(raw_));
     }
-    /** Makes all later work of the stream wait for the event, see ferry_stream_wait_event(). */
+    /**
+     * Makes work that is queued on the stream later wait for the event, see
+     * ferry_stream_wait_event().
+     */
     void
     wait(const event &point) const
     {
         check(ferry_stream_wait_event(raw_, point.raw()));
     }
     /**
-     * Records an event after all work that is queued on the stream now. `flags` is 0 or
-     * FERRY_EVENT_TIMED.
+     * Returns an event, which completes when all work that is now queued on the stream has
+     * completed. `flags` is 0 or FERRY_EVENT_TIMED.
      */
     event
     record(std::uint32_t flags = 0) const
@@ -477,8 +491,8 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
 {
   public:
     /**
-     * Opens the devices that `devices` lists, such as "emulated:2". NULL means FERRY_DEVICE, else
-     * the best device.
+     * Opens the devices that `devices` lists, such as "emulated:2". NULL means the devices that the
+     * environment variable FERRY_DEVICE lists, or if it is not set, the best device.
      */
     explicit context(const char *devices = nullptr)
     {
@@ -491,7 +505,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_create(&options, &raw_));
     }
     /**
-     * Returns the context that the whole process shares, as one more owner; see
+     * Returns one more owner of the context that the whole process shares, see
      * ferry_context_shared().
      */
     static context
@@ -501,7 +515,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_shared(&raw));
         return adopt(raw);
     }
-    /** Returns an object that owns the C handle. */
+    /** Takes ownership of a C handle, and returns the object that owns it. */
     static context
     adopt(ferry_context *raw) noexcept
     {
@@ -519,7 +533,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     }
     ~context() = default;
 
-    /** Returns the number of devices. Their places are 1 to that number. */
+    /** Returns the number of devices, whose places are 1 to that number. */
     int
     place_count() const noexcept
     {
@@ -557,7 +571,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     {
         check(ferry_context_reset_stats(raw_));
     }
-    /** Returns text that shows what holds the context's memory. */
+    /** Returns text that shows what uses the context's memory, see ferry_context_describe(). */
     std::string
     describe() const
     {
@@ -573,7 +587,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     }
 };
 
-/** A stream that the program owns. Destroy it before its context. */
+/** A stream that the program owns. The program destroys it before its context. */
 class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
 {
   public:
@@ -582,7 +596,7 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
     {
         check(ferry_stream_create(devices.raw(), place, &raw_));
     }
-    /** Makes a stream of a native stream, which must exist as long as the result. */
+    /** Returns a stream for a native stream, which must exist as long as the result. */
     static stream
     wrap(const context &devices, int place, void *native)
     {
@@ -590,7 +604,7 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
         check(ferry_stream_wrap(devices.raw(), place, native, &wrapped.raw_));
         return wrapped;
     }
-    /** Returns an object that owns the C handle. */
+    /** Takes ownership of a C handle, and returns the object that owns it. */
     static stream
     adopt(ferry_stream *raw) noexcept
     {
@@ -644,11 +658,14 @@ namespace detail
 {
 
 #ifdef FERRYI_CPP_KNOWS_EXCEPTIONS
-/* Where the C++ library counts the exceptions of this thread: a pointer, and then the unsigned count,
- * as the C++ ABI lays it out. Hidden, because another shared object may have another C++ library. */
+/*
+ * Address at which the C++ library counts the exceptions of this thread. The C++ ABI defines the
+ * layout: a pointer, and then the unsigned count. The variable is hidden, because another shared
+ * object may use another C++ library.
+ */
 inline thread_local const char *exception_globals __attribute__((visibility("hidden"))) = nullptr;
 
-/* std::uncaught_exceptions() without its calls. */
+/* Returns the same as std::uncaught_exceptions(), but calls no function after the first time. */
 inline int
 uncaught_exceptions() noexcept
 {
@@ -677,8 +694,8 @@ template <class T> class view
     view &operator=(const view &) = delete;
 
     /**
-     * Returns the number of elements; 0 after the view was closed. The first call may be slower: it
-     * may ask the library.
+     * Returns the number of elements; 0 after the view was closed. The first call may be slower,
+     * because it may have to ask the library.
      */
     std::size_t
     size() const noexcept
@@ -700,8 +717,8 @@ template <class T> class view
     }
 
     /**
-     * Closes the scope: what was written becomes the newest value. Does nothing when it was closed
-     * before.
+     * Closes the scope, which makes what was written the newest value. Does nothing if the scope is
+     * already closed.
      */
     void
     close()
@@ -710,8 +727,8 @@ template <class T> class view
             check(ferry_scope_close(&scope_));
     }
     /**
-     * Closes the scope and gives up what was written, see ferry_scope_abandon(). Does nothing when
-     * it was closed before.
+     * Closes the scope and discards what was written, see ferry_scope_abandon(). Does nothing if
+     * the scope is already closed.
      */
     void
     abandon()
@@ -740,8 +757,8 @@ template <class T> class view
             exceptions_.count = uncaught_exceptions();
     }
     /*
-     * When an exception destroys a write view, its data may be incomplete, so the write is
-     * abandoned.
+     * If an exception destroys a write view, its data may be incomplete. The destructor then
+     * abandons the write.
      */
     ~view()
     {
@@ -774,23 +791,22 @@ template <class T> class view
 } // namespace detail
 
 /**
- * An open scope on host memory, and a range of its elements. The access is READ when T is const,
- * else UPDATE or OVERWRITE.
+ * An open scope on host memory, which can be used like a container of its elements. The access is
+ * READ if T is const, otherwise UPDATE or OVERWRITE.
  *
  * The destructor closes the scope, and what was written becomes the newest value. If an exception
  * destroys a write view, the destructor abandons the write instead: other places keep their values.
  * The destructor ignores failures; close() throws them. The buffer must exist as long as the view.
  *
- * A loop whose condition calls size() calls it each time: call span() once before such a loop.
+ * A loop whose condition calls size() calls it in each iteration. Call span() once before such a
+ * loop instead.
  */
 template <class T> class host_view : public detail::view<T>
 {
   public:
     using iterator = T *;
 
-    /**
-     * Returns the address of the first element; NULL when the view was closed and for no elements.
-     */
+    /** Returns the address of the first element; NULL if the view was closed or has no elements. */
     T *
     data() const noexcept
     {
@@ -826,8 +842,8 @@ template <class T> class host_view : public detail::view<T>
         check(ferry_buffer_open_host(buffer, element<std::remove_const_t<T>>(), access, offset, count, &this->scope_, &open()));
     }
     /*
-     * Returns data_, set to NULL, for the opening call. If that call fails, data_ stays NULL, and
-     * the destructor of the base closes nothing.
+     * Sets data_ to NULL, and returns it to be set by the call that opens the scope. If that call
+     * fails, data_ stays NULL, and the destructor of the base class closes nothing.
      */
     void *&
     open() noexcept
@@ -839,14 +855,14 @@ template <class T> class host_view : public detail::view<T>
 
 /**
  * An open scope on device memory, for work that the program queues on the stream of the view. The
- * destructor closes or abandons the scope as that of host_view does. The queued work need not be
- * done by then.
+ * destructor closes or abandons the scope as that of host_view does. The queued work may still be
+ * running then.
  */
 template <class T> class device_view : public detail::view<T>
 {
   public:
     /**
-     * Returns the device address of the first element; NULL when the view was closed and for no
+     * Returns the device address of the first element; NULL if the view was closed or has no
      * elements.
      */
     T *
@@ -855,7 +871,8 @@ template <class T> class device_view : public detail::view<T>
         return static_cast<T *>(this->data_);
     }
     /**
-     * Blocks until the bytes are in place, for code that uses no stream, see ferry_scope_wait().
+     * Blocks until the bytes are in place, for code that does not order its work on a stream, see
+     * ferry_scope_wait().
      */
     void
     wait()
@@ -863,7 +880,7 @@ template <class T> class device_view : public detail::view<T>
         check(ferry_scope_wait(&this->scope_));
     }
     /**
-     * Closes the scope; its last use is queued on another stream of the place, see
+     * Closes a scope whose last work was queued on another stream of the same place, see
      * ferry_scope_close_on().
      */
     void
@@ -874,7 +891,10 @@ template <class T> class device_view : public detail::view<T>
         check(ferry_scope_close_on(&this->scope_, last_use.raw()));
         this->data_ = nullptr;
     }
-    /** Closes the scope; its last use may be on any stream, see ferry_scope_close_unordered(). */
+    /**
+     * Closes a scope whose work was queued on streams that Ferry does not know, see
+     * ferry_scope_close_unordered().
+     */
     void
     close_unordered()
     {
@@ -900,20 +920,20 @@ template <class T> class device_view : public detail::view<T>
 
 /* -- leases ---------------------------------------------------------------------------------------- */
 
-/** Options of a lease: ferry_lease_options without the access. */
+/** Options of a lease. They are those of ferry_lease_options, except the access. */
 struct lease_options {
     const char *label = nullptr;
-    std::size_t offset = 0, count = rest; /**< the range in elements; a count of 0 means the rest
+    std::size_t offset = 0, count = rest; /**< the range, in elements; a count of 0 means the rest
                                                too */
-    int place = 0;     /**< 0: the host, or the place of `stream` if it is set */
-    stream_ref stream; /**< for a device place: the stream of the holder's work; empty: Ferry cannot
-                            know the stream */
+    int place = 0;     /**< 0 means the place of `stream`, or if that is empty, the host */
+    stream_ref stream; /**< for a device: the stream on which the holder queues its work; empty if
+                            that may be any stream */
 };
 
 /**
- * A scope on the heap: READ when T is const, else UPDATE or OVERWRITE. Each copy is one more owner,
- * and the last owner closes the lease. A lease keeps the buffer and the context alive, and the
- * memory at its address.
+ * A scope on the heap. The access is READ if T is const, otherwise UPDATE or OVERWRITE. Each copy
+ * is one more owner, and the last owner closes the lease. A lease keeps the buffer and the context
+ * alive, and keeps the memory at its address.
  */
 template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_destroy>
 {
@@ -933,8 +953,8 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     ~lease() = default;
 
     /**
-     * Returns the address of the first element at the lease's place; NULL for no elements. close()
-     * does not change it.
+     * Returns the address of the first element at the lease's place; NULL if there are no elements.
+     * close() does not change the address.
      */
     T *
     get() const noexcept
@@ -947,8 +967,8 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
         return size_;
     }
     /**
-     * Returns the elements of a lease on host memory. Throws invalid_state for a lease on device
-     * memory.
+     * Returns the elements of a lease on host memory. Throws invalid_state if the memory is on a
+     * device.
      */
     ferry::span<T>
     span() const
@@ -1005,7 +1025,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
 namespace detail
 {
 
-/** Makes an asynchronous call: adds an event to the options, and returns the event. */
+/** Makes an asynchronous call: sets `event` in the options, and returns that event. */
 template <class Call>
 inline event
 start(const ferry_copy_options *options, const Call &call)
@@ -1022,8 +1042,8 @@ start(const ferry_copy_options *options, const Call &call)
 } // namespace detail
 
 /**
- * A range of a buffer, as an argument of a kernel. It does not own the buffer. A kernel only reads
- * a range of const T.
+ * A range of a buffer, as an argument of a kernel. It does not own the buffer. If T is const, the
+ * kernel only reads the range.
  */
 template <class T> class buffer_range
 {
@@ -1067,12 +1087,12 @@ template <class T> class buffer_range
 };
 
 /**
- * A buffer of elements T. The object is one owner of the buffer; share() returns another. Each
- * function calls the C function of <ferry/buffer.h> or <ferry/copy.h> with the same name, whose
- * comment explains it. Offsets and counts are in elements.
+ * A buffer with elements of type T. The object is one owner of the buffer, and share() returns
+ * another one. Each function calls the C function of the same name in <ferry/buffer.h> or
+ * <ferry/copy.h>, whose comment explains it. Offsets and counts are numbers of elements.
  *
- * A const buffer can only be read. A buffer that is default-constructed or moved from is empty: its
- * functions throw invalid_argument.
+ * A const buffer can only be read. A buffer that was default-constructed or moved from is empty,
+ * and its functions throw invalid_argument.
  */
 template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffer_destroy>
 {
@@ -1095,8 +1115,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_create_from(devices.raw(), element<T>(), source.data(), source.size(), options, &raw_));
     }
     /**
-     * Creates a buffer over memory of the caller, which is its host replica. The memory must
-     * outlive the buffer.
+     * Creates a buffer over host memory of the caller, which becomes the host replica. The memory
+     * must outlive the buffer.
      */
     static buffer
     wrap_host(const context &devices, ferry::span<T> memory, const ferry_wrap_options *options = nullptr)
@@ -1114,8 +1134,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return made;
     }
     /**
-     * Takes ownership of a C handle of this element. If the element differs, throws wrong_type and
-     * takes no ownership.
+     * Takes ownership of a C handle, and returns the buffer that owns it. If the element type of
+     * the handle is not T, throws wrong_type and takes no ownership.
      */
     static buffer
     adopt(ferry_buffer *raw)
@@ -1125,8 +1145,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return made;
     }
     /**
-     * Returns one more owner of the buffer of a C handle. Throws wrong_type if its element is not
-     * T.
+     * Returns one more owner of the buffer that a C handle refers to. Throws wrong_type if its
+     * element type is not T.
      */
     static buffer
     retain(ferry_buffer *raw)
@@ -1159,8 +1179,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return other;
     }
     /**
-     * Returns a view of a part of this buffer. Both show the same bytes, and the view keeps them
-     * alive.
+     * Returns a view of a part of this buffer. Both show the same bytes, and the view keeps the
+     * buffer's memory alive.
      */
     buffer
     view(std::size_t offset, std::size_t count = rest)
@@ -1169,7 +1189,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_view(raw_, element<T>(), offset, count, &part.raw_));
         return part;
     }
-    /** Returns a view that reads the bytes as elements U. */
+    /** Returns a view that shows the bytes as elements of type U. */
     template <class U>
     buffer<U>
     reinterpret(std::size_t offset_bytes = 0, std::size_t count = rest)
@@ -1178,13 +1198,16 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_reinterpret(raw_, element<U>(), offset_bytes, count, &raw));
         return buffer<U>::adopt(raw);
     }
-    /** Ends a wrap, copies newer bytes back into its memory, and leaves this object empty. */
+    /** Ends a wrap: copies newer bytes back into its memory, and leaves this object empty. */
     void
     unwrap(stream_ref stream = {})
     {
         check(ferry_buffer_unwrap(&raw_, stream.raw()));
     }
-    /** Ends a wrap whose memory may already be freed, and leaves this object empty. */
+    /**
+     * Ends a wrap without accessing its memory, which may already be freed, and leaves this object
+     * empty.
+     */
     void
     abandon()
     {
@@ -1277,8 +1300,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return device_view<T>(raw_, FERRY_OVERWRITE, stream, offset, count);
     }
     /*
-     * A host_view or device_view does not keep its buffer alive, so a temporary buffer cannot be
-     * read.
+     * These functions are deleted, because a host_view or device_view does not keep its buffer
+     * alive, so it must not be opened on a temporary buffer.
      */
     host_view<const T> read_host(std::size_t = 0, std::size_t = rest) const && = delete;
     device_view<const T> read_device(stream_ref = {}, std::size_t = 0, std::size_t = rest) const && = delete;
@@ -1300,8 +1323,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
 
     /**
-     * Blocks until no open scope conflicts with `access`. Throws busy if one still does after
-     * `timeout_ns`.
+     * Blocks until no open scope conflicts with an access of this kind. Throws busy if a scope
+     * still conflicts after `timeout_ns` nanoseconds.
      */
     void
     wait_available(ferry_access access, std::uint64_t timeout_ns) const
@@ -1322,8 +1345,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), options));
     }
     /**
-     * Copies `count` elements of `source`, which may be this buffer, to element `offset` of this
-     * one.
+     * Copies `count` elements of `source`, which may be this buffer, to this buffer, starting at
+     * element `offset`.
      */
     void
     copy(std::size_t offset, const buffer &source, std::size_t source_offset = 0, std::size_t count = rest,
@@ -1350,8 +1373,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
 
     /*
-     * Asynchronous copies. The comments of ferry_copy() say how memory may be used until the event
-     * is done.
+     * Asynchronous copies. The comment of ferry_copy() says what the program may do with memory
+     * until the event completes.
      */
 
     [[nodiscard]] event
@@ -1385,7 +1408,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         });
     }
 
-    /* Copies that convert between T and another element U, as `policy` says. */
+    /*
+     * Copies that convert between T and another element type U. `policy` says how, see
+     * ferry_convert_policy.
+     */
 
     template <class U>
     void
@@ -1416,8 +1442,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
 
     /*
-     * Descriptions of copies for ferry::copy(). The caller may set rows, planes and pitches in
-     * them.
+     * These functions return regions for ferry::copy(). The caller may set rows, planes and pitches
+     * in them.
      */
 
     [[nodiscard]] ferry_copy_region
@@ -1431,8 +1457,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
     }
     /**
-     * Describes a copy of `count` elements of `source` from `source_offset` to `offset` of this
-     * buffer.
+     * Returns a region that copies `count` elements of `source`, starting at element
+     * `source_offset`, to this buffer, starting at element `offset`.
      */
     [[nodiscard]] ferry_copy_region
     region(std::size_t offset, const buffer &source, std::size_t source_offset, std::size_t count) noexcept
@@ -1482,7 +1508,9 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         check(ferry_buffer_wait_idle(raw_, place));
     }
-    /** Returns the address of the replica, and keeps the replica there until release(). */
+    /**
+     * Returns the address of the replica at `place`, and keeps the replica there until release().
+     */
     T *
     hold(int place)
     {
@@ -1527,7 +1555,8 @@ copy(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options 
     check(ferry_copy(regions.begin(), regions.size(), options));
 }
 /**
- * Copies a list of regions asynchronously: returns before the bytes have moved, see ferry_copy().
+ * Copies a list of regions asynchronously: the call returns before the bytes have moved. See
+ * ferry_copy().
  */
 [[nodiscard]] inline event
 copy_async(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
@@ -1543,8 +1572,8 @@ copy_async(std::initializer_list<ferry_copy_region> regions, const ferry_copy_op
 /* -- kernels --------------------------------------------------------------------------------------- */
 
 /**
- * Mark the buffers in the signature of a kernel: in<T> is read, inout<T> is read and written, and
- * of out<T> every element is written.
+ * These types mark the buffers in the signature of a kernel. The kernel reads in<T>, reads and
+ * writes inout<T>, and writes every element of out<T>.
  */
 template <class T> struct in {
 };
@@ -1553,7 +1582,10 @@ template <class T> struct inout {
 template <class T> struct out {
 };
 
-/** Returns a one-dimensional grid for `items` items, see ferry_grid_for(). */
+/**
+ * Returns a one-dimensional grid with at least one thread for each of `items` items, see
+ * ferry_grid_for().
+ */
 inline ferry_grid
 grid(std::size_t items, std::uint32_t threads = 0) noexcept
 {
@@ -1564,8 +1596,8 @@ namespace detail
 {
 
 /*
- * The types of one parameter: `given` is what the caller passes, `taken` what the host function
- * takes. This one is for values.
+ * The types of one parameter of a kernel. The caller passes a `given`, and the host function takes
+ * a `taken`. This template is for values.
  */
 template <class P> struct parameter {
     using given = const P &;
@@ -1617,7 +1649,9 @@ template <> struct parameter<std::size_t> {
     }
 };
 
-/* For buffers; elements that are only read are const. */
+/*
+ * The types of a parameter that is a buffer. If the kernel only reads the elements, they are const.
+ */
 template <class T, ferry_access Access> struct array_parameter {
     using given = const buffer_range<T> &;
     using taken = ferry::span<T>;
@@ -1651,7 +1685,7 @@ template <class T> struct parameter<out<T>> : array_parameter<T, FERRY_OVERWRITE
 };
 
 /*
- * Calls the program's host function for a launch. If the function takes the ferry_call, that is its
+ * Calls the program's host function for a launch. If that function takes a ferry_call, it is the
  * first argument.
  */
 template <class Function, class... P> struct host_function {
@@ -1702,7 +1736,7 @@ template <class Function>
 inline constexpr bool is_reference<
     Function, std::enable_if_t<std::is_same_v<decltype(std::declval<const Function &>().get()), typename Function::type &>>> = true;
 
-/* A function object without captures: all kernels share one. */
+/* For a function object without captures: one object serves all kernels. */
 template <class Function>
 inline void *
 shared_function(const Function &function)
@@ -1714,14 +1748,14 @@ shared_function(const Function &function)
 } // namespace detail
 
 /**
- * A kernel. Its signature is the list P: in<T>, inout<T> or out<T> for each buffer, and an element
- * type or std::size_t for each value.
+ * A kernel. The template arguments P are its parameters: in<T>, inout<T> or out<T> for a buffer,
+ * and an element type or std::size_t for a value.
  *
  * The host function takes a span of const elements for each in<T>, a span of elements for each
- * inout<T> and out<T>, and each value itself. It may take a `const ferry_call *` before them. An
- * exception that it throws makes the launch fail, and a later call returns that failure: the status
- * of a ferry::error, FERRY_ERROR_OUT_OF_MEMORY for std::bad_alloc, and FERRY_ERROR_DEVICE for
- * others. The return value of the host function is ignored.
+ * inout<T> and out<T>, and each value itself. It may take a `const ferry_call *` before them. If it
+ * throws an exception, the launch fails, and a later call returns that failure. Its status is that
+ * of a ferry::error, FERRY_ERROR_OUT_OF_MEMORY for std::bad_alloc, and FERRY_ERROR_DEVICE for any
+ * other exception. The return value of the host function is ignored.
  *
  * Queued launches may call the host function after the kernel object was destroyed. The host
  * function must therefore be a function, a lambda without captures, or std::ref() of an object that
@@ -1765,7 +1799,7 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
     void
     operator()(stream_ref stream, const ferry_grid &dimensions, typename detail::parameter<P>::given... arguments) const
     {
-        /* The list has one entry more than needed, because an array cannot be empty. */
+        /* The array has one item more than there are arguments, because C++ has no empty arrays. */
         const ferry_argument list[sizeof...(P) + 1] = {detail::parameter<P>::argument(arguments)..., ferry_argument()};
         check(ferry_kernel_launch(raw_, stream.raw(), dimensions, list, sizeof...(P)));
     }

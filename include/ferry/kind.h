@@ -4,20 +4,23 @@
 
 /**
  * @file
- * For generated code: checks at compile time whether a C type can hold a kind of element.
+ * Macros for generated code that check at compile time whether a C type can hold values of a
+ * ferry_kind.
  *
- * FERRY_TYPE_HOLDS(type, kind) is a constant expression. It is 0 when the compiler knows that
- * `type` holds values of another ferry_kind. FERRY_FIELD_HOLDS(type, field, kind) checks a struct's
- * field, or the elements of a field that is an array.
+ * FERRY_TYPE_HOLDS(type, kind) is a constant expression. It is 1 if `type` can hold such values,
+ * and 0 if the compiler knows that it cannot. FERRY_FIELD_HOLDS(type, field, kind) does the same
+ * for a field of the struct `type`. If the field is an array, the macro checks the type of its
+ * elements.
  *
- * C11 uses _Generic; so does C99 with gcc and clang, as an extension. C++11 uses <type_traits>.
- * With other compilers both macros are always 1.
+ * The macros use _Generic in C and <type_traits> in C++11. In C99, gcc and clang offer _Generic as
+ * an extension. With any other compiler both macros are always 1.
  *
- * Both macros are also 1 in these cases:
- * - types that are not arithmetic, such as structs, pointers and _Float16: a program may store a
- *   half or a complex number in them;
- * - a 16-bit unsigned integer that holds the bits of a half or a bfloat16;
- * - in C, const fields and arrays of more than two dimensions.
+ * The macros accept a type, and so are 1, in these cases too:
+ * - The type is not arithmetic, such as a struct or a pointer, or it is _Float16. A program may use
+ *   its own such type for halves or complex numbers.
+ * - The type is a 16-bit unsigned integer, and the kind is FERRY_KIND_FLOAT or FERRY_KIND_BFLOAT.
+ *   The integer then holds the bits of the number.
+ * - In C, the field is const, or is an array of more than two dimensions.
  */
 
 #include <limits.h>
@@ -25,9 +28,9 @@
 #include <ferry/element.h>
 
 /**
- * Sets of kinds that a C type can hold. Only kinds are checked here, because generated headers
- * check sizes separately: FERRYI_HOLDS_SHORT says FLOAT for an unsigned short, which can hold the
- * bits of a half.
+ * Sets of ferry_kind values that a C type can hold, with one bit for each kind. The set of an
+ * unsigned short includes FERRY_KIND_FLOAT and FERRY_KIND_BFLOAT, because it can hold the bits of a
+ * half or a bfloat16. Generated headers check the sizes of types separately.
  */
 #define FERRYI_HOLDS_FLOAT (1u << FERRY_KIND_FLOAT)
 #define FERRYI_HOLDS_INT (1u << FERRY_KIND_INT)
@@ -68,7 +71,8 @@ template <typename type> struct ferryi_kinds_of {
 #endif
 
 /*
- * A pointer to an array of known length is compatible with a pointer to an array of unknown length.
+ * Each entry also lists a pointer to an array of unknown length. It matches a pointer to an array
+ * of any length, because C treats these two pointer types as compatible.
  */
 #define FERRYI_ONE(type, kinds) type *: kinds, type (*)[]: kinds
 #define FERRYI_ROWS(type, kinds) type (*)[]: kinds
@@ -84,7 +88,7 @@ template <typename type> struct ferryi_kinds_of {
         entry(double _Complex, FERRYI_HOLDS_COMPLEX), default: FERRYI_HOLDS_ANY)
 
 #define FERRY_TYPE_HOLDS(type, kind) ((FERRYI_KINDS_BY(FERRYI_ONE, (type *)0) >> (kind) & 1u) != 0)
-/* An array of two dimensions decays to a pointer to its rows. */
+/* If the field is a two-dimensional array, its name decays to a pointer to its first row. */
 #define FERRY_FIELD_HOLDS(type, field, kind)                                                                          \
     ((FERRYI_KINDS_BY(FERRYI_ONE, &((type *)0)->field) & FERRYI_KINDS_BY(FERRYI_ROWS, ((type *)0)->field)) >> (kind) & 1u)
 

@@ -13,99 +13,109 @@
 FERRY_BEGIN_DECLS
 
 /**
- * A scope on the heap, with counted owners. Language bindings and exports hold leases.
+ * A scope on the heap with several owners, which Ferry counts. Language bindings and exports of
+ * arrays use leases.
  *
- * A lease keeps the buffer and the context alive, also after their owners destroyed them. While it
- * is open, it conflicts with other accesses as a scope does. After it is closed, the memory stays
+ * A lease keeps the buffer and the context alive, even after their owners destroyed them. While it
+ * is open, it conflicts with other accesses as a scope does. After it is closed, its memory stays
  * allocated at the same address until the last owner destroys the lease. Reading and writing that
- * memory then stays safe, but its content is unspecified. As long as the lease exists, the replica
- * is not evicted, freed or moved, and resizing or unwrapping the buffer fails with
+ * memory is then still safe, but its content is unspecified. As long as the lease exists, the
+ * replica is not evicted, freed or moved, and resizing or unwrapping the buffer fails with
  * FERRY_ERROR_BUSY. In checked runs (docs/debugging.md) the program stops when it uses the host
- * address after the close, and the message contains the label.
+ * address of a closed lease, and the message contains the label.
  *
- * Any thread may call any function on a lease; no function needs the thread that opened it.
+ * Any thread may call any function on a lease, not only the thread that opened it.
  */
 typedef struct ferry_lease ferry_lease;
 
 /** Options of a lease. Zero in a field means the default. Only `access` has no default. */
 typedef struct ferry_lease_options {
     ferry_stream *stream; /**< for a device place: the stream on which the holder of the lease
-                               queues its work, or NULL when Ferry cannot know the stream. With NULL
-                               the bytes are in place when the call returns, and the lease ends as
-                               with ferry_scope_close_unordered(). For the host: NULL */
-    const char *label;    /**< who holds the lease, such as "numpy, step.py:12"; copied. It appears
-                               in the messages of FERRY_ERROR_BUSY and of checked runs, and in
-                               ferry_context_describe() and ferry_context_for_each_buffer() */
-    size_t offset;        /**< first element of the range */
-    size_t count;         /**< elements of the range; 0 and FERRY_REST mean every element up to the
-                               end */
+                               queues its work, or NULL if that may be any stream. With NULL,
+                               ferry_lease_open() waits until the bytes are in place, and the lease
+                               is closed as by ferry_scope_close_unordered(). For the host: NULL */
+    const char *label;    /**< text that says who holds the lease, such as "numpy, step.py:12";
+                               copied. It appears in messages of FERRY_ERROR_BUSY and of checked
+                               runs, and in what ferry_context_describe() and
+                               ferry_context_for_each_buffer() report */
+    size_t offset;        /**< index of the first element of the range */
+    size_t count;         /**< number of elements in the range; 0 and FERRY_REST mean every element
+                               up to the end */
     ferry_access access;  /**< required: 0 fails with FERRY_ERROR_INVALID_ARGUMENT */
     int place;            /**< default: the host, or the place of `stream` */
     uint64_t reserved[4];
 } ferry_lease_options;
 
 /**
- * Opens a lease on a range of a buffer and sets `*out_pointer` to the address of its first element.
+ * Opens a lease on a range of a buffer, and sets `*out_pointer` to the address of the first element
+ * of the range, or to NULL if the range has no elements.
  *
- * The call copies the bytes that the place lacks. It blocks as ferry_buffer_open_host() or
- * ferry_buffer_open_device() does. If the place is a device and the options name no stream, the
- * call also blocks until no queued work conflicts with the access. The caller owns `*out` and
- * destroys it with ferry_lease_destroy(). For zero elements `*out_pointer` is NULL.
+ * The call copies the bytes that are not current at the place, and blocks as
+ * ferry_buffer_open_host() or ferry_buffer_open_device() does. If the place is a device and
+ * options->stream is NULL, the call also blocks until no queued work conflicts with the access. The
+ * caller owns `*out`, and destroys it with ferry_lease_destroy().
  *
  * @param options not NULL, because the access has no default
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no access, an unknown place, a stream of
- *         another place, a write to a read-only wrap); FERRY_ERROR_WRONG_TYPE;
- *         FERRY_ERROR_WRONG_CONTEXT; FERRY_ERROR_OUT_OF_RANGE; FERRY_ERROR_BUSY;
- *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE; FERRY_ERROR_UNSUPPORTED (as
- *         ferry_buffer_open_device()); FERRY_ERROR_DEVICE; FERRY_ERROR_DEVICE_LOST.
+ *         another place, a write to a read-only wrap); FERRY_ERROR_UNSUPPORTED (the stream is being
+ *         captured, and a driver call is needed); FERRY_ERROR_WRONG_TYPE,
+ *         FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_BUSY,
+ *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_DEVICE or
+ *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
                                                         const ferry_lease_options *options, ferry_lease **out,
                                                         void **out_pointer);
 
-/** Adds an owner and returns the same lease; NULL for NULL. Threads: any. */
+/**
+ * Adds an owner to a lease, and returns the lease; NULL for NULL. Each owner calls
+ * ferry_lease_destroy() once. Threads: any.
+ */
 FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
 
 /**
- * Closes the access for all owners. If the lease may write, its place then holds the newest bytes
- * of the range. The memory stays allocated at its address until the last owner destroys the lease.
+ * Closes the lease for all owners. If the lease may write, the newest bytes of the range are now at
+ * its place. The memory stays allocated at its address until the last owner destroys the lease.
  *
- * Does not block, like ferry_scope_close(). Closing a closed lease returns FERRY_OK.
- * @return as ferry_scope_close(); FERRY_ERROR_INVALID_STATE in a watching callback, when the close
- *         is not allowed there; the lease then stays open.
+ * Does not block. If the lease is already closed, the call returns FERRY_OK.
+ * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (inside a watching
+ *         callback, which may close a lease only if that needs no driver call; the lease then stays
+ *         open).
  * Threads: any.
  */
 FERRY_API ferry_status ferry_lease_close(ferry_lease *lease);
 
 /**
- * Closes the access for all owners, and gives up what was written through the lease: other places
- * keep the values that they had. ferry_scope_abandon() does the same for a scope; its comment says
- * when a write can no longer be abandoned.
+ * Closes the lease for all owners, and discards what was written through it. Other places keep the
+ * values that they had. The call does for a lease what ferry_scope_abandon() does for a scope,
+ * whose comment says when bytes can no longer be discarded.
  *
- * The call removes no owner. As after ferry_lease_close(), the memory stays allocated until the
- * last owner calls ferry_lease_destroy().
- * @return as ferry_scope_abandon(); FERRY_OK for a closed lease.
+ * The call removes no owner. The memory stays allocated until the last owner calls
+ * ferry_lease_destroy().
+ * @return the same statuses as ferry_scope_abandon(); FERRY_OK for a closed lease.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_lease_abandon(ferry_lease *lease);
 
 /**
  * Removes an owner and sets `*lease` to NULL. The last owner closes the lease if it is still open,
- * and frees it. The lease then no longer keeps the buffer, the context and the memory.
+ * and frees it. From then on the lease no longer keeps the buffer, the context and the memory
+ * alive.
  *
- * If the close fails, the failure is logged as an error. The call does not block, with one
- * exception: when the lease was the last owner of a wrapped buffer, the call ends the wrap as
- * ferry_buffer_destroy() does. Inside a callback in which that is not allowed, the call logs an
- * error and leaves `*lease` unchanged.
+ * If closing fails, the call logs an error. The call does not block, with one exception: if the
+ * lease was the last owner of a wrapped buffer, the call ends the wrap as ferry_buffer_destroy()
+ * does. In a callback where that is not allowed, the call logs an error and leaves `*lease`
+ * unchanged.
  * @param lease NULL and a pointer to NULL have no effect
- * Threads: any, also a thread that is inside on_release of ferry_wrap_options.
+ * Threads: any, even inside on_release of ferry_wrap_options.
  */
 FERRY_API void ferry_lease_destroy(ferry_lease **lease);
 
 /**
- * Returns true until the lease is closed or abandoned, and false for NULL and in a forked child.
- * Another thread may close the lease at any time. Threads: any.
+ * Returns true if the lease is open. Returns false after it was closed or abandoned, for NULL, and
+ * in a forked child. Another thread may close the lease at any time.
+ * Threads: any.
  */
 FERRY_API bool ferry_lease_is_open(const ferry_lease *lease);
 

@@ -10,16 +10,17 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * C types for elements that C99 and C++ have no common type for. The structs only store values: C
- * has no arithmetic for them. Headers such as <ferry/half_convert.h> convert them.
+ * C types for 16-bit floating-point numbers and for complex numbers, for which C99 and C++ have no
+ * common type. The structs only store values, because C has no arithmetic for them. Headers such as
+ * <ferry/half_convert.h> convert them from and to other types.
  */
 
 /**
- * An IEEE-754 binary16 number, with the layout of CUDA's __half and of _Float16. It is a struct, so
- * that the compiler distinguishes it from uint16_t.
+ * An IEEE-754 binary16 number, with the layout of CUDA's __half and of _Float16. It is a struct and
+ * not a typedef of uint16_t, so that the compiler distinguishes the two types.
  */
 typedef struct ferry_half {
-    uint16_t bits; /**< sign, 5 bits of exponent, 10 of fraction */
+    uint16_t bits; /**< from the highest bit: sign, 5 bits of exponent, 10 bits of fraction */
 } ferry_half;
 
 /**
@@ -27,12 +28,12 @@ typedef struct ferry_half {
  * __nv_bfloat16.
  */
 typedef struct ferry_bfloat16 {
-    uint16_t bits; /**< sign, 8 bits of exponent, 7 of fraction */
+    uint16_t bits; /**< from the highest bit: sign, 8 bits of exponent, 7 bits of fraction */
 } ferry_bfloat16;
 
 /**
  * A complex number with the layout of C99's float _Complex, C++'s std::complex<float> and CUDA's
- * float2. A pointer to one of these types may be cast to a pointer to another.
+ * float2. A pointer to any of these types may be cast to a pointer to another of them.
  */
 typedef struct ferry_complex_float {
     float real;
@@ -41,7 +42,7 @@ typedef struct ferry_complex_float {
 
 /**
  * A complex number with the layout of C99's double _Complex and C++'s std::complex<double>. A
- * pointer to one of these types may be cast to a pointer to another.
+ * pointer to any of these types may be cast to a pointer to another of them.
  */
 typedef struct ferry_complex_double {
     double real;

@@ -5,8 +5,8 @@
 #include <ferry/export.h>
 
 /**
- * Declares a variable that is cleaned up by itself: `function(&variable)` is called when the block
- * of the variable ends, also by return, break or goto. Only gcc and clang have this macro.
+ * Declares a variable that is cleaned up automatically: when its block ends, even by return, break
+ * or goto, the compiler calls `function(&variable)`. The macro exists only with gcc and clang.
  *
  * @code
  * FERRY_SCOPED(ferry_context_destroy) ferry_context *context = NULL;
@@ -15,14 +15,17 @@
  * FERRY_SCOPED(ferry_scope_abandon) ferry_scope scope = {0};
  * @endcode
  *
- * The variable must be initialized where it is declared. Variables end in the reverse order of
- * their declarations, so declare a context before its buffers, and a buffer before its scopes.
+ * The variable must be initialized where it is declared. Variables are cleaned up in the reverse
+ * order of their declarations, so declare a context before its buffers, and a buffer before its
+ * scopes.
  *
- * `function` is any function that takes the address of such a variable. In Ferry these are
+ * `function` may be any function that takes the address of such a variable. In Ferry these are
  * ferry_scope_close(), ferry_scope_abandon() and the functions whose names end in `_destroy`. They
- * have no effect on a variable that is empty or was closed before. Use ferry_scope_abandon() for a
- * write scope, and call ferry_scope_close() where the block succeeds: a block that ends early
- * because of an error then gives up what it wrote. The status that `function` returns is ignored.
+ * have no effect on a variable that is empty or was already closed. The status that `function`
+ * returns is ignored.
+ *
+ * For a write scope, use ferry_scope_abandon(), and call ferry_scope_close() where the block
+ * succeeds. A block that ends early because of an error then discards what it wrote.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_SCOPED(function) __attribute__((cleanup(function)))

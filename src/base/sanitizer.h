@@ -2,6 +2,8 @@
 #ifndef FERRYI_SANITIZER_H
 #define FERRYI_SANITIZER_H
 
+#include <stddef.h>
+
 /* Which sanitizer the build is for, 0 or 1: gcc and clang tell of it in different ways. */
 
 #ifdef __has_feature
@@ -26,5 +28,16 @@
 
 /* Its malloc counts nothing, and keeps for a while what was freed. */
 #define FERRYI_SANITIZED_MALLOC (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
+
+/*
+ * How much of a new block of emulated device memory is filled with garbage: all of it. Sanitized builds fill only the beginning, because their malloc returns pages
+ * that were never touched, and to touch all pages of a 2 MiB slab takes most of the time of a test that creates many contexts.
+ */
+static inline size_t
+ferryi_garbage_bytes(size_t bytes)
+{
+    const size_t most = (size_t)64 << 10;
+    return FERRYI_SANITIZED_MALLOC && bytes > most ? most : bytes;
+}
 
 #endif

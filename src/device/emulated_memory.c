@@ -9,6 +9,7 @@
 #include <ferry/buffer.h>
 
 #include "src/base/fork.h"
+#include "src/base/sanitizer.h"
 
 #define ALIGN   256
 
@@ -345,7 +346,7 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     memory = aligned_alloc(align, padded);
     if (!memory)
         goto fail;
-    memset(memory, FERRYI_EMULATED_GARBAGE, bytes);
+    memset(memory, FERRYI_EMULATED_GARBAGE, ferryi_garbage_bytes(bytes));
     range = create_range(memory, bytes, origin);
     if (!range || add_range(ranges, range, limit) != ADDED)
         goto fail;

@@ -3,6 +3,7 @@
 # Builds and runs the consumer's project in a temporary folder, with Ferry as a subproject and with an installed Ferry,
 # which Meson finds by pkg-config and CMake by its package, also where it was moved to.
 # Also: a change of a template or of a type file reaches what depends on it, and the installed generator may be moved.
+# usage: run.sh [BUILD-FOLDER]: what is installed is this folder's library, or else one that is built for it.
 set -eu
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -71,12 +72,22 @@ as_installed() {
     prefix=$temporary/prefix
     project=$temporary/installed
     copy_consumer "$project"
-    run meson setup "$temporary/ferry" "$root" --prefix "$prefix" --libdir lib \
-        -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere $quick \
-        ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
-    run meson install -C "$temporary/ferry"
-    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
-    LD_LIBRARY_PATH=$prefix/lib run meson test -C "$project/build"
+    built=$1
+    if [ -z "$built" ]; then
+        built=$temporary/ferry
+        run meson setup "$built" "$root" --prefix "$prefix" \
+            -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere $quick \
+            ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
+    fi
+    # Into a stage, and from there to the prefix: the folder may be for another one.
+    DESTDIR=$temporary/stage run meson install -C "$built" --skip-subprojects --strip
+    libdir=$(dirname "$(dirname "$(find "$temporary/stage" -name ferry.pc)")")
+    configured=$(sed -n 's/^prefix=//p' "$libdir/pkgconfig/ferry.pc")
+    libdir=$prefix${libdir#"$temporary/stage$configured"}
+    mv "$temporary/stage$configured" "$prefix"
+    sed -i "s|^prefix=.*|prefix=$prefix|" "$libdir/pkgconfig"/*.pc
+    PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
+    LD_LIBRARY_PATH=$libdir run meson test -C "$project/build"
     contains '^Ok: *3' "$temporary/log"
     ok "installed: builds and passes"
 
@@ -94,8 +105,8 @@ as_language() { # FOLDER COMPILER
     project=$temporary/$1
     mkdir -p "$project"
     cp -R "$here/$1/." "$here/mylib" "$project"
-    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
-    LD_LIBRARY_PATH=$prefix/lib run meson test -C "$project/build"
+    PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
+    LD_LIBRARY_PATH=$libdir run meson test -C "$project/build"
     contains '^Ok: *3' "$temporary/log"
     ok "installed: the project in $1 exchanges buffers with the C library"
 }
@@ -113,9 +124,9 @@ as_documented() {
     sed -n 's/.*`vec3\.h`: `\([^`]*\)`.*/\1/p' "$root/docs/install.md" >"$project/vec3.h"
     { echo "project('documented', 'c')"; of_document meson; } >"$project/meson.build"
     printf '#include "vec3_buffer.h"\nint main(void) { return mylib_vec3_count((mylib_vec3_buffer){0}) != 0; }\n' >"$project/program.c"
-    PKG_CONFIG_PATH=$prefix/lib/pkgconfig run meson setup "$project/build" "$project"
+    PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project"
     run meson compile -C "$project/build"
-    LD_LIBRARY_PATH=$prefix/lib run "$project/build/program"
+    LD_LIBRARY_PATH=$libdir run "$project/build/program"
     ok "installed: the type of docs/install.md builds and runs"
 
     if ! command -v cmake >/dev/null; then
@@ -125,7 +136,7 @@ as_documented() {
     { printf 'cmake_minimum_required(VERSION 3.20)\nproject(documented C)\n'; of_document cmake; } >"$project/CMakeLists.txt"
     run cmake -S "$project" -B "$project/made" -DCMAKE_PREFIX_PATH="$prefix"
     run cmake --build "$project/made"
-    LD_LIBRARY_PATH=$prefix/lib run "$project/made/program"
+    LD_LIBRARY_PATH=$libdir run "$project/made/program"
     ok "installed: the same with CMake"
 }
 
@@ -176,7 +187,7 @@ as_moved() {
 }
 
 as_subproject
-as_installed
+as_installed "${1:-}"
 as_language cpp c++
 as_language fortran gfortran
 as_documented

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/base/sanitizer.h"
+
 static struct fake_block *blocks;
 static int views; /* blocks that have one */
 
@@ -159,7 +161,7 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     }
     /* New memory never happens to be zero. */
-    memset(block.view ? block.view : block.memory, 0xcd, bytes);
+    memset(block.view ? block.view : block.memory, 0xcd, ferryi_garbage_bytes(bytes));
     *out = block.memory;
     return FERRYI_CUDA_SUCCESS;
 }

@@ -20,13 +20,15 @@
 FERRY_BEGIN_DECLS
 
 /**
- * @file
- * Buffers of float (IEEE-754 binary32).
+ * @file Buffers of float (IEEE-754 binary32).
  *
- * Each function calls the ferry_buffer function of the same name, whose comment has more details.
- * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
- * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
- * call any function. All functions are inline: a program links nothing but the library.
+ * Each function calls a function of the library with a similar name, whose comment has more
+ * details: ferry_float_copy_to() calls ferry_buffer_copy_to(), for example. The top of
+ * <ferry/buffer.h> lists "the usual statuses".
+ *
+ * Offsets and counts are numbers of elements, never of bytes. FERRY_REST as a count means every
+ * element up to the end. Outputs are written only on FERRY_OK. Any thread may call any function.
+ * All functions are inline, so a program links only the Ferry library.
  */
 
 #ifndef FERRY_FLOAT_ELEMENT_H
@@ -38,14 +40,18 @@ FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(float, FERRY_KIND_FLOAT), "float.json: floa
 
 /**
  * A typed handle of a buffer of float (IEEE-754 binary32).
- * {0} is a valid empty handle.
+ *
+ * A handle that is initialized with {0} is empty.
  */
 typedef struct ferry_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
-                            is the same handle, and adds no owner */
+    ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
+                            adds no owner to the buffer */
 } ferry_float_buffer;
 
-/** Returns the description of the element, which is valid as long as the calling code is loaded. */
+/**
+ * Returns the description of the element type. It is static data of the code that calls this
+ * function.
+ */
 FERRY_INLINE const ferry_element *
 ferry_float_element(void)
 {
@@ -80,9 +86,11 @@ FERRY_CPP_ELEMENT(float, ferry_float_element)
  *
  * @param count 0 is legal
  * @param options NULL for defaults
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size in bytes exceeds
- *         size_t or the context's limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED
- *         (managed memory that some device of the context lacks), FERRY_ERROR_INVALID_STATE.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an invalid option); FERRY_ERROR_OVERFLOW
+ *         (the size in bytes exceeds size_t or the context's limit); FERRY_ERROR_OUT_OF_MEMORY;
+ *         FERRY_ERROR_UNSUPPORTED (managed memory was requested, and a device of the context does
+ *         not have it); FERRY_ERROR_INVALID_STATE (the context was destroyed, or a callback may not
+ *         make the call).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_options *options, ferry_float_buffer *out)
@@ -91,9 +99,9 @@ ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_opti
 }
 
 /**
- * Creates a buffer and copies `count` elements of `source` into it. Later changes of `source` do
- * not affect the buffer. The caller owns `*out`.
- * @return as ferry_float_create().
+ * Creates a buffer of `count` elements, and copies the elements of `source` into it. Later changes
+ * of `source` do not affect the buffer. The caller owns `*out`.
+ * @return the same statuses as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_create_from(ferry_context *context, const float *source, size_t count,
@@ -103,13 +111,14 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
 }
 
 /**
- * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
- * replica. The caller owns `*out`.
+ * Creates a buffer over `count` elements of host memory that belongs to the caller. The memory
+ * becomes the host replica. The caller owns `*out`.
  *
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
- * memory. The memory must stay valid until ferry_float_unwrap(), or until the last handle
- * is destroyed. ferry_float_abandon() ends a wrap whose memory is already gone.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
+ * memory. The memory must stay valid until ferry_float_unwrap(), or until the last handle is
+ * destroyed. If the memory is already gone, ferry_float_abandon() ends the wrap.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
@@ -119,14 +128,16 @@ ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const
 }
 
 /**
- * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
- * The caller owns `*out`.
+ * Creates a buffer over `count` elements of device memory that belongs to the caller, at the place
+ * of the stream `ready_on`. The caller owns `*out`.
  *
- * The buffer starts in FERRY_STATE_DEVICE_ONLY. It holds the values that the work which is queued
- * on `ready_on` now leaves in the memory. The memory must stay valid as for
- * ferry_float_wrap_host().
- * @param ready_on NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as ferry_float_create().
+ * The buffer starts in FERRY_STATE_DEVICE_ONLY. Its content is what the memory contains after the
+ * work that is now queued on `ready_on`. The memory must stay valid until ferry_float_unwrap(), or
+ * until the last handle is destroyed.
+ * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
+ *         device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
@@ -136,12 +147,12 @@ ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, fer
 }
 
 /**
- * Ends a wrap: copies bytes that are newer at other places back into the wrapped memory, destroys
- * the buffer, and empties the handle. After a failure the buffer stays wrapped.
- * @param stream a stream that waits for every use of the memory; NULL: the call blocks until every
- *         use has completed. ferry_buffer_unwrap() says how options of the wrap change this
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
- *         other handles or views of it exist.
+ * Ends a wrap. The call copies bytes that are newer at other places back into the wrapped memory,
+ * destroys the buffer, and empties the handle. After a failure the buffer stays wrapped.
+ * @param stream a stream that waits for every use of the memory. NULL: the call blocks until every
+ *         use has completed. The options of the wrap can change this, see ferry_buffer_unwrap()
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
@@ -150,11 +161,12 @@ ferry_float_unwrap(ferry_float_buffer *buffer, ferry_stream *stream)
 }
 
 /**
- * Ends a wrap without accessing its memory, which may already be freed, destroys the buffer, and
+ * Ends a wrap without accessing its memory, which may already be freed. Destroys the buffer, and
  * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
  * still uses the memory. After a failure the buffer stays wrapped.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
- *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_abandon(ferry_float_buffer *buffer)
@@ -163,10 +175,10 @@ ferry_float_abandon(ferry_float_buffer *buffer)
 }
 
 /**
- * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
- * and view show the same bytes. The view keeps the base alive. Does not block. The caller owns
- * `*out`.
- * @return the usual statuses.
+ * Creates a view of `base`: a handle on `count` of its elements, starting at element `offset`. The
+ * call copies no bytes: both handles show the same bytes. The view keeps the base alive. Does not
+ * block. The caller owns `*out`.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
@@ -175,13 +187,13 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
 }
 
 /**
- * Creates a view that reads the bytes of any buffer as float. The caller owns
- * `*out`.
- * @param offset_bytes start of the view, in bytes
- * @param count elements of float. FERRY_REST takes all remaining bytes, which must
- *         be a whole number of elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements, or the start is not aligned for the new element.
+ * Creates a view of any buffer, which shows its bytes as elements of type float. The
+ * caller owns `*out`.
+ * @param offset_bytes start of the view, in bytes from the start of `base`
+ * @param count number of elements of the view. FERRY_REST means all remaining bytes, which must be
+ *         a whole number of elements
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the bytes are not
+ *         a whole number of elements, or the start is not aligned for float.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, ferry_float_buffer *out)
@@ -190,9 +202,10 @@ ferry_float_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, f
 }
 
 /**
- * Sets `*out` to the typed handle of an untyped buffer. The call does not add an owner: do not
- * destroy `*out` in addition to `raw`.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
+ * Sets `*out` to the typed handle of an untyped buffer. The call adds no owner, so the program must
+ * not destroy `*out` in addition to `raw`.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_WRONG_TYPE (the buffer has
+ *         another element type).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out)
@@ -200,7 +213,9 @@ ferry_float_from_raw(ferry_buffer *raw, ferry_float_buffer *out)
     return ferry_buffer_from_raw(raw, ferry_float_element(), FERRY_RAW(out));
 }
 
-/** Adds an owner and returns the same handle. Destroy the handle once for each owner. */
+/**
+ * Adds an owner to the buffer, and returns the same handle. Each owner destroys the handle once.
+ */
 FERRY_INLINE ferry_float_buffer
 ferry_float_retain(ferry_float_buffer buffer)
 {
@@ -212,8 +227,9 @@ ferry_float_retain(ferry_float_buffer buffer)
 
 /**
  * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work may
- * still use the memory, which is reused only after that work has completed. Does not block, except
- * as ferry_buffer_destroy() says. NULL and {0} have no effect.
+ * still use the memory, which is reused only after that work has completed. The call does not
+ * block, unless it ends a wrap as ferry_buffer_destroy() explains. NULL and an empty handle have no
+ * effect.
  */
 FERRY_INLINE void
 ferry_float_destroy(ferry_float_buffer *buffer)
@@ -221,14 +237,14 @@ ferry_float_destroy(ferry_float_buffer *buffer)
     ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
-/** Returns the number of elements; 0 for {0}. */
+/** Returns the number of elements; 0 for an empty handle. */
 FERRY_INLINE size_t
 ferry_float_count(ferry_float_buffer buffer)
 {
     return ferry_buffer_count(buffer.raw);
 }
 
-/** Returns the size in bytes; 0 for {0}. */
+/** Returns the size in bytes; 0 for an empty handle. */
 FERRY_INLINE size_t
 ferry_float_bytes(ferry_float_buffer buffer)
 {
@@ -236,8 +252,8 @@ ferry_float_bytes(ferry_float_buffer buffer)
 }
 
 /**
- * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}.
- * Other threads may change that at any time.
+ * Returns a constant that says where the newest bytes of this handle's range are;
+ * FERRY_STATE_UNINITIALIZED for an empty handle. Other threads may change the state at any time.
  */
 FERRY_INLINE ferry_state
 ferry_float_state(ferry_float_buffer buffer)
@@ -246,9 +262,9 @@ ferry_float_state(ferry_float_buffer buffer)
 }
 
 /**
- * Copies the buffer's properties to `*out`. Other threads may change them at any time. Does not
- * wait for queued work.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
+ * Writes the buffer's properties to `*out`. Other threads may change them at any time. The call
+ * does not wait for queued work.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an empty handle).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
@@ -257,10 +273,11 @@ ferry_float_get_info(ferry_float_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Changes the number of elements to `count`. Elements below the smaller of the two counts keep
- * their values. New elements read as zero.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
- *         buffers with views, and for held and wrapped buffers.
+ * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
+ * call keep their values. New elements read as zero.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer
+ *         with views, and for a held or wrapped buffer.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_resize(ferry_float_buffer buffer, size_t count)
@@ -272,10 +289,10 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count)
 
 /**
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
- * copies the bytes that are not current on the host, and blocks until that copy and queued work
- * that writes the range are done.
- * @return the usual statuses; FERRY_ERROR_BUSY, without waiting, when another open scope writes the
- *         range.
+ * copies bytes that are not current on the host. It blocks until that copy is done, and until
+ * queued work that writes the range has completed.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY at once, when another open
+ *         scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
@@ -291,10 +308,10 @@ ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float
 }
 
 /**
- * Opens an UPDATE scope on the host, for reading and writing, as ferry_float_read_host()
- * does for reading. After the scope is closed, replicas at other places are stale.
- * @return as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
- *         wrap.
+ * Opens an UPDATE scope on the host, for reading and writing. Otherwise the call does the same as
+ * ferry_float_read_host(). After the scope is closed, replicas at other places are stale.
+ * @return the same statuses as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a
+ *         read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
@@ -310,9 +327,10 @@ ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **o
 }
 
 /**
- * Opens an OVERWRITE scope on the host: as ferry_float_update_host(), but copies nothing
- * to the host. The caller must write every element; others are unspecified afterwards.
- * @return as ferry_float_update_host().
+ * Opens an OVERWRITE scope on the host, for writing only. The call copies nothing to the host;
+ * otherwise it does the same as ferry_float_update_host(). The caller must write every element.
+ * Elements that it does not write are unspecified after the scope is closed.
+ * @return the same statuses as ferry_float_update_host().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
@@ -328,8 +346,8 @@ ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float 
 }
 
 /**
- * As ferry_float_read_host(), but opens the scope on `count` elements from `offset`. Sets `*out`
- * to the address of element `offset`.
+ * Does the same as ferry_float_read_host() on `count` elements that start at element
+ * `offset`, and sets `*out` to the address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -345,7 +363,7 @@ ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
-/** As ferry_float_update_host(), on `count` elements from `offset`. */
+/** Does the same as ferry_float_update_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -360,7 +378,7 @@ ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
-/** As ferry_float_overwrite_host(), on `count` elements from `offset`. */
+/** Does the same as ferry_float_overwrite_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -376,15 +394,17 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
 }
 
 /**
- * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
- * before the close. Sets `*out` to the device address of the first element.
+ * Opens a READ scope at the place of `stream`, and sets `*out` to the device address of the first
+ * element. Before it closes the scope, the caller queues the work that reads the elements on that
+ * stream.
  *
- * The call queues copies of the bytes that are not current at the place, and makes the stream wait
- * for every earlier use that conflicts. The calling thread does not wait for the work on the
+ * The call queues copies of those bytes that are not current at the place, and makes the stream
+ * wait for every earlier use that conflicts. The calling thread does not wait for work on the
  * stream. It blocks only while it copies bytes from pageable to page-locked memory.
- * @param stream NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
- *         driver call is needed.
+ * @param stream NULL: the default stream, which is allowed only if the context has exactly one
+ *         device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED when the stream is
+ *         being captured and a driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out)
@@ -400,11 +420,10 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
 }
 
 /**
- * Opens an UPDATE scope on the device, for reading and writing, as
- * ferry_float_read_device() does for reading. After the scope is closed, replicas at other
- * places are stale.
- * @return as ferry_float_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
- *         wrap.
+ * Opens an UPDATE scope on the device, for reading and writing. Otherwise the call does the same as
+ * ferry_float_read_device(). After the scope is closed, replicas at other places are stale.
+ * @return the same statuses as ferry_float_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
+ *         read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
@@ -420,10 +439,10 @@ ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry
 }
 
 /**
- * Opens an OVERWRITE scope on the device: as ferry_float_update_device(), but copies
- * nothing to the place. The queued work must write every element; others are unspecified
- * afterwards.
- * @return as ferry_float_update_device().
+ * Opens an OVERWRITE scope on the device, for writing only. The call copies nothing to the device;
+ * otherwise it does the same as ferry_float_update_device(). The queued work must write every
+ * element. Elements that it does not write are unspecified afterwards.
+ * @return the same statuses as ferry_float_update_device().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
@@ -439,8 +458,8 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
 }
 
 /**
- * As ferry_float_read_device(), but opens the scope on `count` elements from `offset`. Sets `*out`
- * to the device address of element `offset`.
+ * Does the same as ferry_float_read_device() on `count` elements that start at element
+ * `offset`, and sets `*out` to the device address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -456,7 +475,7 @@ ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
-/** As ferry_float_update_device(), on `count` elements from `offset`. */
+/** Does the same as ferry_float_update_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
@@ -471,7 +490,7 @@ ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t
     return status;
 }
 
-/** As ferry_float_overwrite_device(), on `count` elements from `offset`. */
+/** Does the same as ferry_float_overwrite_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
@@ -487,10 +506,11 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
 }
 
 /**
- * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
- * itself.
+ * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
+ * itself opens no scope.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope still conflicts
+ *         after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -499,11 +519,12 @@ ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint6
 }
 
 /**
- * Opens a lease: a scope on the heap, with counted owners and a label. options->access is required.
+ * Opens a lease, which is a scope on the heap with several owners and a label. Sets `*out_pointer`
+ * to the address of the first element.
  *
- * Sets `*out_pointer` to the address of the first element. The caller owns `*out` and destroys it
- * with ferry_lease_destroy(). ferry_lease_open() says what the call waits for.
- * @return as ferry_lease_open().
+ * options->access is required. The caller owns `*out`, and destroys it with ferry_lease_destroy().
+ * ferry_lease_open() says what the call waits for.
+ * @return the same statuses as ferry_lease_open().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options, ferry_lease **out, float **out_pointer)
@@ -521,17 +542,18 @@ ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options,
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * If `options` is NULL, the calls below block and report no progress. With options->event set they
- * are asynchronous, see ferry_copy(). To copy rows or many ranges, make regions and call
- * ferry_copy().
+ * If `options` is NULL, the following functions block and report no progress. If options->event is
+ * set, they are asynchronous, as ferry_copy() explains. To copy rows or many ranges in one call,
+ * create regions and pass them to ferry_copy().
  */
 
 /**
- * Copies `count` elements from the caller's memory into the buffer: to the place of
- * options->stream, or without a stream to the place where the range is current. When a blocking
- * call returns, the caller may reuse `source`. After a failure each chunk holds either its old or
- * its new values.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
+ * the buffer. The call writes at the place of options->stream, or without a stream at a place where
+ * the range is current. When a blocking call returns, the caller may reuse `source`. After a
+ * failure each chunk of the range holds either its old or its new values.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
@@ -541,9 +563,10 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *sou
 }
 
 /**
- * Copies `count` elements to the caller's memory, from a place where they are current. Creates no
- * replica.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory. The
+ * call reads them at a place where they are current, and allocates no replica.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
@@ -553,9 +576,10 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, siz
 }
 
 /**
- * Copies `count` elements between buffers of one context. Two ranges of one buffer may overlap: the
- * result is that of memmove().
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
+ * same, and the two ranges may overlap: the result is then that of memmove().
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count,
@@ -565,8 +589,10 @@ ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_bu
 }
 
 /**
- * Sets each element of the range to `value`, at the place where the range is current.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Sets each element of the range to `value`. Without options->stream the call writes at a place
+ * where the range is current.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options)
@@ -575,10 +601,12 @@ ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float v
 }
 
 /**
- * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file.
- * The file holds the elements as they are in memory, without a header.
- * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
- *         offset larger than any file.
+ * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
+ * and at element `offset` of the buffer. The file holds the elements as they are in memory, without
+ * a header.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be read or
+ *         is too short; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW
+ *         when `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -588,9 +616,11 @@ ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const c
 }
 
 /**
- * Writes `count` elements to a file, starting at byte `file_offset` of the file; see
- * ferry_buffer_store().
- * @return as ferry_float_load().
+ * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
+ * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be
+ *         written; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
+ *         `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -600,8 +630,9 @@ ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const 
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements from the caller's memory into the
- * buffer. This function checks nothing; ferry_copy() does.
+ * Returns a region for ferry_copy(), which copies `count` elements from the caller's memory into
+ * the buffer, starting at element `offset`. This function checks nothing; ferry_copy() checks the
+ * region.
  */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count)
@@ -610,8 +641,8 @@ ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *s
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements of the buffer to the caller's
- * memory.
+ * Returns a region for ferry_copy(), which copies `count` elements of the buffer, starting at
+ * element `offset`, to the caller's memory.
  */
 FERRY_INLINE ferry_copy_region
 ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count)
@@ -619,7 +650,10 @@ ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, s
     return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements from `source` to `target`. */
+/**
+ * Returns a region for ferry_copy(), which copies `count` elements from `source`, starting at
+ * element `source_offset`, to `target`, starting at element `target_offset`.
+ */
 FERRY_INLINE ferry_copy_region
 ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count)
 {
@@ -629,15 +663,17 @@ ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_
 /* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
 /*
- * The functions below act on the handle's whole range. For a part of it, use a view, or the
- * ferry_buffer function of the same name.
+ * The following functions work on the whole range of the handle. For a part of the range, use a
+ * view, or the function of <ferry/buffer.h> with the prefix ferry_buffer_.
  */
 
 /**
- * Makes the handle's range current at `place`, and blocks until the bytes have arrived. With
- * options->event set the call returns at once, and the event completes when they have arrived.
+ * Copies bytes of the handle's range that are stale at `place` there, so that the whole range is
+ * current at that place. Blocks until the bytes have arrived. With options->event set the call
+ * returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_options *options)
@@ -646,12 +682,12 @@ ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_optio
 }
 
 /**
- * Declares that the program wrote the handle's range of the replica at `place` through a raw
- * pointer. The range is then current only at that place.
- * @param written_on the stream whose work writes the bytes; NULL: the host wrote them, or device
- *         work that completed before this call
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * Declares that the program wrote the handle's range at `place` through a raw pointer. From then on
+ * the range is current only at that place.
+ * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
+ *         the host or by device work that has completed
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *written_on)
@@ -660,10 +696,11 @@ ferry_float_mark_dirty(ferry_float_buffer buffer, int place, ferry_stream *writt
 }
 
 /**
- * Marks the handle's range of the replica at `place` as stale. Bytes that were current only there
- * are copied to another place first.
- * @return the usual statuses; FERRY_ERROR_BUSY and FERRY_ERROR_INVALID_ARGUMENT as
- *         ferry_buffer_invalidate().
+ * Marks the handle's range as stale at `place`. Bytes that are current only there are first copied
+ * to another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open at that
+ *         place, or a write scope at another place; FERRY_ERROR_INVALID_ARGUMENT also for the
+ *         memory of a read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_invalidate(ferry_float_buffer buffer, int place)
@@ -672,9 +709,9 @@ ferry_float_invalidate(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Declares that the values of the handle's range are no longer needed. The range then reads as
- * zero. Copies nothing.
- * @return the usual statuses.
+ * Declares that the program no longer needs the values of the handle's range. From then on the
+ * range reads as zero. The call copies nothing.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_discard(ferry_float_buffer buffer)
@@ -683,9 +720,9 @@ ferry_float_discard(ferry_float_buffer buffer)
 }
 
 /**
- * Allocates the replica of the whole buffer at `place` now instead of at its first use. Copies
- * nothing.
- * @return the usual statuses.
+ * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
+ * call allocates the replica of the whole base. It copies nothing.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_reserve(ferry_float_buffer buffer, int place)
@@ -694,9 +731,11 @@ ferry_float_reserve(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Frees the replica of the whole buffer at `place`. Bytes that were current only there are copied
- * to another place first.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas.
+ * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
+ * base. Bytes that are current only there are first copied to another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE for held and wrapped
+ *         replicas; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at
+ *         another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_evict(ferry_float_buffer buffer, int place)
@@ -706,7 +745,7 @@ ferry_float_evict(ferry_float_buffer buffer, int place)
 
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_wait_idle(ferry_float_buffer buffer, int place)
@@ -715,8 +754,8 @@ ferry_float_wait_idle(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Returns true when every written byte of the handle's range is current at `place`, and false for
- * {0}. Other threads may change that at any time.
+ * Returns true if the newest value of every written byte in the handle's range is at `place`.
+ * Returns false otherwise, and for an empty handle. Other threads may change that at any time.
  */
 FERRY_INLINE bool
 ferry_float_is_current(ferry_float_buffer buffer, int place)
@@ -725,12 +764,12 @@ ferry_float_is_current(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Allocates the replica at `place` and keeps its address until ferry_float_release(). Sets
+ * Allocates the replica at `place`, and keeps it at its address until ferry_float_release(). Sets
  * `*out` to the address of this handle's first element.
  *
- * While it is held, the replica is not evicted, freed or resized. Each hold needs one release. The
- * call copies nothing; use ferry_float_sync_to() to make the replica current.
- * @return the usual statuses.
+ * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
+ * needs one release. The call copies nothing; ferry_float_sync_to() makes the replica current.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
@@ -745,8 +784,9 @@ ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
 }
 
 /**
- * Ends one hold that ferry_float_hold() placed on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
+ * Ends one hold that ferry_float_hold() began on the replica at `place`.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_release(ferry_float_buffer buffer, int place)
@@ -755,8 +795,8 @@ ferry_float_release(ferry_float_buffer buffer, int place)
 }
 
 /**
- * Returns true when the host replica exists and is page-locked; false for {0}.
- * ferry_float_hold() does not page-lock it.
+ * Returns true if the host replica exists and is page-locked, and false otherwise and for an empty
+ * handle. ferry_float_hold() does not page-lock a replica.
  */
 FERRY_INLINE bool
 ferry_float_is_page_locked(ferry_float_buffer buffer)
@@ -765,12 +805,13 @@ ferry_float_is_page_locked(ferry_float_buffer buffer)
 }
 
 /**
- * Starts to make the handle's range current at `place`, and returns. A helper thread copies the
- * bytes. Scopes and launches that need the bytes wait for the copy. Work that the program queues on
- * `stream` directly does not wait. If there is no memory for it, a prefetch copies nothing.
+ * Starts to copy the handle's range to `place`, so that it becomes current there, and returns. A
+ * helper thread makes the copy. Scopes and launches that need the bytes wait for the copy. Work
+ * that the program queues directly on a native stream does not wait. If there is no memory for the
+ * copy, nothing is copied, and the call still succeeds.
  * @param stream used only for managed memory; NULL: the default stream of the place
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
- *         prefetch.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         that the device cannot prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
@@ -779,10 +820,11 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
 }
 
 /**
- * Passes advice about the handle's range to the driver. `place` is the place that the advice names:
- * the host or a device.
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, or a device that takes no advice.
+ * Passes advice about managed memory to the driver, for the handle's range.
+ * @param place the place that the advice is about: the host or a device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a write scope is open;
+ *         FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes no
+ *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
@@ -793,8 +835,8 @@ ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
 /* -- arguments of kernels ---------------------------------------------------------------------- */
 
 /**
- * Returns an argument that passes the whole range of the handle to a launch. The argument adds no
- * owner, and the launch checks it.
+ * Returns an argument that passes the whole range of the handle to a kernel. It adds no owner to
+ * the buffer. This function checks nothing; the launch checks the argument.
  */
 FERRY_INLINE ferry_argument
 ferry_float_argument(ferry_float_buffer buffer)
@@ -803,8 +845,9 @@ ferry_float_argument(ferry_float_buffer buffer)
 }
 
 /**
- * Returns an argument that passes `count` elements from `offset` to a launch. The argument adds no
- * owner, and the launch checks it.
+ * Returns an argument that passes `count` elements of the buffer, starting at element `offset`, to
+ * a kernel. It adds no owner to the buffer. This function checks nothing; the launch checks the
+ * argument.
  */
 FERRY_INLINE ferry_argument
 ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t count)
@@ -813,8 +856,8 @@ ferry_float_argument_range(ferry_float_buffer buffer, size_t offset, size_t coun
 }
 
 /**
- * Returns an argument that passes one float by value. The argument holds a copy of
- * the value.
+ * Returns an argument that passes one float by value to a kernel. The argument holds a
+ * copy of the value.
  */
 FERRY_INLINE ferry_argument
 ferry_float_value(float value)
@@ -823,9 +866,9 @@ ferry_float_value(float value)
 }
 
 /**
- * For use in a host function: returns the array that argument `index` of the launch passes, and
- * NULL when the argument is not an array of this type. `out_count` receives the number of elements
- * and may be NULL.
+ * Returns the array that argument `index` of the launch passes, for use in a host function. Sets
+ * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the argument
+ * is not an array of float.
  */
 FERRY_INLINE float *
 ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
@@ -834,8 +877,8 @@ ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
 }
 
 /**
- * For use in a host function: returns the value that argument `index` of the launch passes, and
- * zero when the argument is not a value of this type.
+ * Returns the value that argument `index` of the launch passes, for use in a host function. Returns
+ * zero if the argument is not a value of type float.
  */
 FERRY_INLINE float
 ferry_float_call_value(const ferry_call *call, size_t index)

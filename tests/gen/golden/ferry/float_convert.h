@@ -18,35 +18,42 @@
 FERRY_BEGIN_DECLS
 
 /**
- * @file
- * Conversions between float (IEEE-754 binary32) and the other numeric elements.
- * A function that converts plain arrays is only in the header of its target element. Any thread may
- * call every function.
+ * @file Conversions between float (IEEE-754 binary32) and the other numeric types. The headers of two types
+ *         divide the work: a function that converts plain arrays is declared only in the header of
+ *         the type that it converts to. Any thread may call every function.
  *
- * Policies:
- * - FERRY_CONVERT_SATURATE (also 0) rounds to nearest even and clamps to the range of an integer.
- *   NaN becomes the integer 0. A value above a float's range becomes infinity, as IEEE-754 rounds
- *   it.
- * - FERRY_CONVERT_TRUNCATE differs from SATURATE in one thing: it rounds toward zero, also from a
- *   float to one with fewer digits. No finite value becomes infinity.
- * - FERRY_CONVERT_CHECK rounds as SATURATE does, but fails if a value does not fit. A value does
- *   not fit if it is outside the integer's range after rounding, if it is NaN and the target is an
- *   integer, or if it is finite and would become infinity. The call then returns
- *   FERRY_ERROR_OUT_OF_RANGE, ferry_error_index() returns the index of the first such element, and
- *   the target is unchanged.
- * - An unknown policy fails with FERRY_ERROR_INVALID_ARGUMENT.
+ * Each function takes a policy, which decides how values are rounded, and what happens to a value
+ * that the target type cannot hold:
+ * - FERRY_CONVERT_SATURATE rounds to the nearest value, and to the even one of two equally near
+ *   values. A value outside the range of an integer type becomes the nearest value in the range,
+ *   and NaN becomes 0. A value that is too large for a floating-point type becomes infinity, as in
+ *   IEEE-754.
+ * - FERRY_CONVERT_TRUNCATE rounds toward zero, even from one floating-point type to a narrower one,
+ *   where no finite value becomes infinity. Otherwise it is the same as SATURATE.
+ * - FERRY_CONVERT_CHECK rounds as SATURATE does, but fails with FERRY_ERROR_OUT_OF_RANGE if a value
+ *   does not fit. A value does not fit in three cases: after rounding it is outside the range of
+ *   the integer type; it is NaN and the target type is an integer; or it is finite and would become
+ *   infinity. The target is then unchanged, and ferry_error_index() returns the index of the first
+ *   such value.
+ * - 0 means FERRY_CONVERT_SATURATE. Any other policy fails with FERRY_ERROR_INVALID_ARGUMENT.
  *
- * `options` may be NULL, see ferry_copy(). options->convert must be 0 or the policy of the call. A
- * call blocks unless options->event is set.
+ * Special types:
+ * - As in C, 0 becomes false, and any other value, including NaN, becomes true. With
+ *   FERRY_CONVERT_CHECK only 0 and 1 fit into a bool.
+ * - The real and the imaginary part of a complex number are converted separately. A real number
+ *   becomes a complex number whose imaginary part is 0. No function converts a complex number to a
+ *   real one.
+ * - NaN stays NaN in every floating-point type, but its other bits are unspecified.
  *
- * As in C, 0 becomes false and every other value, also NaN, becomes true; CHECK accepts only 0 and
- * 1 for a bool. The two parts of a complex number are converted separately. A real number becomes a
- * complex number whose imaginary part is 0. NaN stays NaN in a float, with unspecified bits.
+ * Functions for buffers have a parameter `options`, which may be NULL; ferry_copy_options explains
+ * it. options->convert must be 0 or equal to `policy`. These functions block unless options->event
+ * is set.
  *
- * The functions for arrays block. Source and target must not overlap, except that they may begin at
- * the same address when the target's elements are not wider. Arrays need not be aligned. An array
- * that is NULL fails with FERRY_ERROR_INVALID_ARGUMENT if count > 0. With CHECK the target may be
- * NULL: the call then only checks the values.
+ * Functions for plain arrays always block. The two arrays must not overlap, with one exception:
+ * they may begin at the same address if an element of the target is not wider than an element of
+ * the source. The arrays need not be aligned. If an array is NULL and `count` is not 0, the call
+ * fails with FERRY_ERROR_INVALID_ARGUMENT. With FERRY_CONVERT_CHECK the target may be NULL: the
+ * call then checks the values and writes nothing.
  */
 
 #ifndef FERRY_BYTE_ELEMENT_H
@@ -58,14 +65,18 @@ FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(uint8_t, FERRY_KIND_UINT), "byte.json: uint
 
 /**
  * A typed handle of a buffer of uint8_t (unsigned, 8 bits).
- * {0} is a valid empty handle.
+ *
+ * A handle that is initialized with {0} is empty.
  */
 typedef struct ferry_byte_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
-                            is the same handle, and adds no owner */
+    ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
+                            adds no owner to the buffer */
 } ferry_byte_buffer;
 
-/** Returns the description of the element, which is valid as long as the calling code is loaded. */
+/**
+ * Returns the description of the element type. It is static data of the code that calls this
+ * function.
+ */
 FERRY_INLINE const ferry_element *
 ferry_byte_element(void)
 {
@@ -99,14 +110,18 @@ FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_half, FERRY_KIND_FLOAT), "half.json: 
 
 /**
  * A typed handle of a buffer of ferry_half (IEEE-754 binary16).
- * {0} is a valid empty handle.
+ *
+ * A handle that is initialized with {0} is empty.
  */
 typedef struct ferry_half_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
-                            is the same handle, and adds no owner */
+    ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
+                            adds no owner to the buffer */
 } ferry_half_buffer;
 
-/** Returns the description of the element, which is valid as long as the calling code is loaded. */
+/**
+ * Returns the description of the element type. It is static data of the code that calls this
+ * function.
+ */
 FERRY_INLINE const ferry_element *
 ferry_half_element(void)
 {
@@ -140,14 +155,18 @@ FERRY_STATIC_ASSERT(FERRY_TYPE_HOLDS(ferry_complex_float, FERRY_KIND_COMPLEX), "
 
 /**
  * A typed handle of a buffer of ferry_complex_float (two IEEE-754 binary32).
- * {0} is a valid empty handle.
+ *
+ * A handle that is initialized with {0} is empty.
  */
 typedef struct ferry_complex_float_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
-                            is the same handle, and adds no owner */
+    ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
+                            adds no owner to the buffer */
 } ferry_complex_float_buffer;
 
-/** Returns the description of the element, which is valid as long as the calling code is loaded. */
+/**
+ * Returns the description of the element type. It is static data of the code that calls this
+ * function.
+ */
 FERRY_INLINE const ferry_element *
 ferry_complex_float_element(void)
 {
@@ -175,10 +194,11 @@ FERRY_CPP_ELEMENT(ferry_complex_float, ferry_complex_float_element)
 /* -- from byte -- */
 
 /**
- * Converts `count` elements of the array `source` into the array `target`. Blocks. The policies are
- * explained at the top of this file.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (a size in bytes exceeds
- *         size_t), FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * The comment at the top of this file explains the policies.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, or an unknown policy);
+ *         FERRY_ERROR_OVERFLOW (the size of an array in bytes exceeds size_t);
+ *         FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
@@ -190,9 +210,10 @@ ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
 }
 
 /**
- * Converts `count` values of uint8_t from the caller's memory, and copies them
- * into the buffer as ferry_float_copy_from() does.
- * @return as ferry_copy().
+ * Converts `count` values of type uint8_t in the caller's memory, and writes them
+ * to the buffer, starting at element `offset`. Otherwise the call does the same as
+ * ferry_float_copy_from().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
@@ -205,9 +226,10 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8
 }
 
 /**
- * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
- * same context, at the place where the source is current.
- * @return as ferry_copy().
+ * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
+ * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
+ * context. Without options->stream the target is written at the place where the source is current.
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
@@ -223,10 +245,11 @@ ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, f
 /* -- from half -- */
 
 /**
- * Converts `count` elements of the array `source` into the array `target`. Blocks. The policies are
- * explained at the top of this file.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (a size in bytes exceeds
- *         size_t), FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * The comment at the top of this file explains the policies.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, or an unknown policy);
+ *         FERRY_ERROR_OVERFLOW (the size of an array in bytes exceeds size_t);
+ *         FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a value that does not fit).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_half_to_float(float *target, const ferry_half *source, size_t count,
@@ -238,9 +261,10 @@ ferry_convert_half_to_float(float *target, const ferry_half *source, size_t coun
 }
 
 /**
- * Converts `count` values of ferry_half from the caller's memory, and copies them
- * into the buffer as ferry_float_copy_from() does.
- * @return as ferry_copy().
+ * Converts `count` values of type ferry_half in the caller's memory, and writes them
+ * to the buffer, starting at element `offset`. Otherwise the call does the same as
+ * ferry_float_copy_from().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry_half *source,
@@ -253,9 +277,10 @@ ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry
 }
 
 /**
- * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
- * same context, at the place where the source is current.
- * @return as ferry_copy().
+ * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
+ * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
+ * context. Without options->stream the target is written at the place where the source is current.
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, ferry_half_buffer source,
@@ -271,9 +296,10 @@ ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, f
 /* -- to byte -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
- * converts them to uint8_t.
- * @return as ferry_copy().
+ * Converts `count` elements of the buffer, starting at element `offset`, to
+ * uint8_t, and writes them to the caller's memory. Otherwise the call does the
+ * same as ferry_float_copy_to().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *target,
@@ -288,9 +314,10 @@ ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *targ
 /* -- to half -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
- * converts them to ferry_half.
- * @return as ferry_copy().
+ * Converts `count` elements of the buffer, starting at element `offset`, to
+ * ferry_half, and writes them to the caller's memory. Otherwise the call does the
+ * same as ferry_float_copy_to().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *target,
@@ -305,9 +332,10 @@ ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *t
 /* -- to complex_float -- */
 
 /**
- * Copies `count` elements to the caller's memory as ferry_float_copy_to() does, and
- * converts them to ferry_complex_float.
- * @return as ferry_copy().
+ * Converts `count` elements of the buffer, starting at element `offset`, to
+ * ferry_complex_float, and writes them to the caller's memory. Otherwise the call does the
+ * same as ferry_float_copy_to().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_copy_to_complex_float(ferry_float_buffer buffer, size_t offset, ferry_complex_float *target,

@@ -25,20 +25,18 @@
 FERRY_BEGIN_DECLS
 
 /**
- * @file
- * Kernels that ferry-gen wrote from one description: as CUDA code for CUDA devices, and as a C
- * function for all other devices.
+ * @file Kernels that ferry-gen generated from one description: as CUDA code for CUDA devices, and
+ *         as C functions for all other devices. Any thread may call every function.
  *
- * A map that only adds, subtracts, multiplies, divides or takes square roots gives the same bits on
- * every device, unless its option "fast" allows fused operations. Other functions are accurate to 2
- * units in the last place. A reduction combines its elements in an order that depends
- * only on their number, so it gives the same bits each time on one device. Any thread may call
- * every function.
+ * A map that only adds, subtracts, multiplies, divides or takes square roots has the same bits on
+ * every device, unless its option "fast" allows fused operations. All other functions are accurate
+ * to 2 units in the last place. A reduction combines its elements in an order that depends only on
+ * their number, so it has the same bits in each run on one device.
  */
 
-/** The kernels of one context. {0} is a valid struct without kernels. */
+/** The kernels of one context. A struct that is initialized with {0} has no kernels. */
 typedef struct mylib_several {
-    ferry_context *context; /**< borrowed */
+    ferry_context *context; /**< the context of the kernels, which must exist as long as they do */
     ferry_kernel *linear_sum;
     ferry_kernel *roots;
     ferry_kernel *functions;
@@ -63,7 +61,9 @@ typedef struct mylib_several {
 
 /* -- host functions ---------------------------------------------------------------------------- */
 
-/* The compiler vectorizes these loops at -O2 too, and fuses no operations. */
+/*
+ * These macros make the compiler vectorize the loops even at -O2, and forbid it to fuse operations.
+ */
 #if defined(__clang__)
 #define MYLIB_SEVERAL_H_LOOPS static inline
 #define MYLIB_SEVERAL_H_EXACT _Pragma("clang fp contract(off)")
@@ -86,8 +86,8 @@ mylib_several_square_(double x)
 }
 
 /*
- * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
- * the whole source file.
+ * A square root that does not set errno, so that the compiler can vectorize loops with it. gcc
+ * applies this declaration to the whole source file.
  */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
@@ -127,8 +127,8 @@ mylib_several_moved_(struct mylib_vec3 point, float by)
 }
 
 /*
- * A square root that does not set errno, so that loops can be vectorized. gcc then assumes this for
- * the whole source file.
+ * A square root that does not set errno, so that the compiler can vectorize loops with it. gcc
+ * applies this declaration to the whole source file.
  */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
@@ -957,7 +957,10 @@ mylib_blur_on_host(const ferry_call *call, void *user)
 
 /* -- descriptions ------------------------------------------------------------------------------ */
 
-/** Fills `parameters`, and returns a description of mylib_linear_sum that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_linear_sum, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_linear_sum_source(ferry_parameter parameters[6])
 {
@@ -993,7 +996,10 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_roots that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_roots, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_roots_source(ferry_parameter parameters[4])
 {
@@ -1028,7 +1034,10 @@ mylib_roots_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_functions that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_functions, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_functions_source(ferry_parameter parameters[4])
 {
@@ -1068,7 +1077,10 @@ mylib_functions_source(ferry_parameter parameters[4])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_shift that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_shift, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_shift_source(ferry_parameter parameters[5])
 {
@@ -1103,7 +1115,10 @@ mylib_shift_source(ferry_parameter parameters[5])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_scale that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_scale, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_scale_source(ferry_parameter parameters[3])
 {
@@ -1131,7 +1146,10 @@ mylib_scale_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_dot that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_dot, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_dot_source(ferry_parameter parameters[4])
 {
@@ -1180,8 +1198,8 @@ mylib_dot_source(ferry_parameter parameters[4])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_dot_finish_source(ferry_parameter parameters[3])
@@ -1224,7 +1242,10 @@ mylib_dot_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_total that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_total, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_total_source(ferry_parameter parameters[3])
 {
@@ -1271,8 +1292,8 @@ mylib_total_source(ferry_parameter parameters[3])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_total_finish_source(ferry_parameter parameters[3])
@@ -1315,7 +1336,10 @@ mylib_total_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_longest that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_longest, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_longest_source(ferry_parameter parameters[3])
 {
@@ -1362,8 +1386,8 @@ mylib_longest_source(ferry_parameter parameters[3])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_longest_finish_source(ferry_parameter parameters[3])
@@ -1406,7 +1430,10 @@ mylib_longest_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_least that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_least, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_least_source(ferry_parameter parameters[3])
 {
@@ -1453,8 +1480,8 @@ mylib_least_source(ferry_parameter parameters[3])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_least_finish_source(ferry_parameter parameters[3])
@@ -1497,7 +1524,10 @@ mylib_least_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_count_above that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_count_above, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_count_above_source(ferry_parameter parameters[4])
 {
@@ -1545,8 +1575,8 @@ mylib_count_above_source(ferry_parameter parameters[4])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_count_above_finish_source(ferry_parameter parameters[3])
@@ -1589,7 +1619,10 @@ mylib_count_above_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_lengths that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_lengths, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_lengths_source(ferry_parameter parameters[5])
 {
@@ -1638,7 +1671,10 @@ mylib_lengths_source(ferry_parameter parameters[5])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_move that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_move, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_move_source(ferry_parameter parameters[3])
 {
@@ -1675,7 +1711,10 @@ mylib_move_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_norm that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_norm, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_norm_source(ferry_parameter parameters[3])
 {
@@ -1727,8 +1766,8 @@ mylib_norm_source(ferry_parameter parameters[3])
 }
 
 /**
- * Fills `parameters`, and returns a description that points to them, of the kernel that combines
- * partial results.
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
 mylib_norm_finish_source(ferry_parameter parameters[3])
@@ -1771,7 +1810,10 @@ mylib_norm_finish_source(ferry_parameter parameters[3])
     return source;
 }
 
-/** Fills `parameters`, and returns a description of mylib_blur that points to them. */
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_blur, which
+ * points to that array.
+ */
 FERRY_INLINE ferry_kernel_source
 mylib_blur_source(ferry_parameter parameters[8])
 {
@@ -1817,7 +1859,10 @@ mylib_blur_source(ferry_parameter parameters[8])
     return source;
 }
 
-/** Destroys the kernels and empties `kernels`. Queued launches still run. NULL has no effect. */
+/**
+ * Destroys the kernels and empties the struct. Launches that are already queued still run. NULL has
+ * no effect.
+ */
 FERRY_INLINE void
 mylib_several_destroy(mylib_several *kernels)
 {
@@ -1848,9 +1893,9 @@ mylib_several_destroy(mylib_several *kernels)
 
 /**
  * Creates the kernels. If the context has a CUDA device, the call compiles them, and blocks until
- * that is done. The caller owns `*out` and destroys it before the context. On failure `*out` is
- * unchanged.
- * @return as ferry_kernel_create().
+ * that is done. The caller owns `*out`, and destroys it before the context. If the call fails,
+ * `*out` is unchanged.
+ * @return the same statuses as ferry_kernel_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_several_create(ferry_context *context, mylib_several *out)
@@ -1952,11 +1997,12 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /* -- launches ---------------------------------------------------------------------------------- */
 
 /**
- * z = a * x + b * y.
+ *  * z = a * x + b * y.
  *
- * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, ferry_double_buffer x, double b, ferry_double_buffer y, ferry_double_buffer z)
@@ -1980,9 +2026,10 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
 }
 
 /**
- * Queues roots on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues roots on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_float_buffer z)
@@ -2004,9 +2051,10 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues functions on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues functions on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_double_buffer z)
@@ -2028,9 +2076,10 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
 }
 
 /**
- * Queues shift on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues shift on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, struct mylib_vec3 by, mylib_large many, uint8_t tag)
@@ -2049,9 +2098,10 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
 }
 
 /**
- * Queues scale on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues scale on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer x, int32_t by)
@@ -2068,7 +2118,7 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 }
 
 /**
- * Queues dot on the stream. The work writes the sum to the first
+ *  *  * Queues dot on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2105,9 +2155,9 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 }
 
 /**
- * Sets `*out` to the sum of dot, and blocks until it is computed.
+ *  * Sets `*out` to the sum of dot, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_dot_into() and ferry_copy().
+ * @return the same statuses as mylib_dot_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double *out)
@@ -2124,7 +2174,7 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 }
 
 /**
- * Queues total on the stream. The work writes the sum to the first
+ *  *  * Queues total on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2158,9 +2208,9 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 }
 
 /**
- * Sets `*out` to the sum of total, and blocks until it is computed.
+ *  * Sets `*out` to the sum of total, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_total_into() and ferry_copy().
+ * @return the same statuses as mylib_total_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float *out)
@@ -2177,7 +2227,7 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues longest on the stream. The work writes the max to the first
+ *  *  * Queues longest on the stream. The work writes the max to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2211,9 +2261,9 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 }
 
 /**
- * Sets `*out` to the max of longest, and blocks until it is computed.
+ *  * Sets `*out` to the max of longest, and blocks until it is computed.
  * The result for no elements is -INFINITY.
- * @return as mylib_longest_into() and ferry_copy().
+ * @return the same statuses as mylib_longest_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float *out)
@@ -2230,7 +2280,7 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 }
 
 /**
- * Queues least on the stream. The work writes the min to the first
+ *  *  * Queues least on the stream. The work writes the min to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2264,9 +2314,9 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 }
 
 /**
- * Sets `*out` to the min of least, and blocks until it is computed.
+ *  * Sets `*out` to the min of least, and blocks until it is computed.
  * The result for no elements is 32767.
- * @return as mylib_least_into() and ferry_copy().
+ * @return the same statuses as mylib_least_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, int16_t *out)
@@ -2283,7 +2333,7 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 }
 
 /**
- * Queues count_above on the stream. The work writes the sum to the first
+ *  *  * Queues count_above on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2318,9 +2368,9 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 }
 
 /**
- * Sets `*out` to the sum of count_above, and blocks until it is computed.
+ *  * Sets `*out` to the sum of count_above, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_count_above_into() and ferry_copy().
+ * @return the same statuses as mylib_count_above_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, uint64_t *out)
@@ -2337,9 +2387,10 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 }
 
 /**
- * Queues lengths on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues lengths on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double least, ferry_double_buffer z)
@@ -2362,9 +2413,10 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
 }
 
 /**
- * Queues move on the stream, for every element of the arrays. The arrays must have
+ *  *  * Queues move on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float by)
@@ -2381,7 +2433,7 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 }
 
 /**
- * Queues norm on the stream. The work writes the sum to the first
+ *  *  * Queues norm on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2415,9 +2467,9 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 }
 
 /**
- * Sets `*out` to the sum of norm, and blocks until it is computed.
+ *  * Sets `*out` to the sum of norm, and blocks until it is computed.
  * The result for no elements is 0.
- * @return as mylib_norm_into() and ferry_copy().
+ * @return the same statuses as mylib_norm_into() and ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
@@ -2434,7 +2486,7 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
 }
 
 /**
- * Queues blur on the stream, for the rows [first, first + count). The arrays have
+ *  *  * Queues blur on the stream, for the rows [first, first + count). The arrays have
  * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
  * 2 on each side. Outside of the array it reads the nearest element.
  * @param count FERRY_REST means up to the last row

@@ -25,13 +25,15 @@
 FERRY_BEGIN_DECLS
 
 /**
- * @file
- * Buffers of struct mylib_vec3, 32 bytes, aligned to 8.
+ * @file Buffers of struct mylib_vec3, 32 bytes, aligned to 8.
  *
- * Each function calls the ferry_buffer function of the same name, whose comment has more details.
- * Offsets and counts are in elements, never in bytes; FERRY_REST as a count means up to the end.
- * Outputs are written only on FERRY_OK. <ferry/buffer.h> lists "the usual statuses". Any thread may
- * call any function. All functions are inline: a program links nothing but the library.
+ * Each function calls a function of the library with a similar name, whose comment has more
+ * details: mylib_vec3_copy_to() calls ferry_buffer_copy_to(), for example. The top of
+ * <ferry/buffer.h> lists "the usual statuses".
+ *
+ * Offsets and counts are numbers of elements, never of bytes. FERRY_REST as a count means every
+ * element up to the end. Outputs are written only on FERRY_OK. Any thread may call any function.
+ * All functions are inline, so a program links only the Ferry library.
  */
 
 #ifndef MYLIB_VEC3_ELEMENT_H
@@ -54,14 +56,18 @@ FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIN
 
 /**
  * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
- * {0} is a valid empty handle.
+ *
+ * A handle that is initialized with {0} is empty.
  */
 typedef struct mylib_vec3_buffer {
-    ferry_buffer *raw; /**< the untyped buffer; NULL when the handle is empty. A copy of this struct
-                            is the same handle, and adds no owner */
+    ferry_buffer *raw; /**< the untyped buffer; NULL if the handle is empty. Copying this struct
+                            adds no owner to the buffer */
 } mylib_vec3_buffer;
 
-/** Returns the description of the element, which is valid as long as the calling code is loaded. */
+/**
+ * Returns the description of the element type. It is static data of the code that calls this
+ * function.
+ */
 FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
 {
@@ -107,9 +113,11 @@ FERRY_CPP_ELEMENT(struct mylib_vec3, mylib_vec3_element)
  *
  * @param count 0 is legal
  * @param options NULL for defaults
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_OVERFLOW (the size in bytes exceeds
- *         size_t or the context's limit), FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_UNSUPPORTED
- *         (managed memory that some device of the context lacks), FERRY_ERROR_INVALID_STATE.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an invalid option); FERRY_ERROR_OVERFLOW
+ *         (the size in bytes exceeds size_t or the context's limit); FERRY_ERROR_OUT_OF_MEMORY;
+ *         FERRY_ERROR_UNSUPPORTED (managed memory was requested, and a device of the context does
+ *         not have it); FERRY_ERROR_INVALID_STATE (the context was destroyed, or a callback may not
+ *         make the call).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_options *options, mylib_vec3_buffer *out)
@@ -118,9 +126,9 @@ mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_optio
 }
 
 /**
- * Creates a buffer and copies `count` elements of `source` into it. Later changes of `source` do
- * not affect the buffer. The caller owns `*out`.
- * @return as mylib_vec3_create().
+ * Creates a buffer of `count` elements, and copies the elements of `source` into it. Later changes
+ * of `source` do not affect the buffer. The caller owns `*out`.
+ * @return the same statuses as mylib_vec3_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, size_t count,
@@ -130,13 +138,14 @@ mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, 
 }
 
 /**
- * Creates a buffer over `count` elements of the caller's host memory, which becomes the host
- * replica. The caller owns `*out`.
+ * Creates a buffer over `count` elements of host memory that belongs to the caller. The memory
+ * becomes the host replica. The caller owns `*out`.
  *
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
- * memory. The memory must stay valid until mylib_vec3_unwrap(), or until the last handle
- * is destroyed. mylib_vec3_abandon() ends a wrap whose memory is already gone.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_vec3_create().
+ * memory. The memory must stay valid until mylib_vec3_unwrap(), or until the last handle is
+ * destroyed. If the memory is already gone, mylib_vec3_abandon() ends the wrap.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
@@ -146,14 +155,16 @@ mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t c
 }
 
 /**
- * Creates a buffer over `count` elements of the caller's device memory, at the place of `ready_on`.
- * The caller owns `*out`.
+ * Creates a buffer over `count` elements of device memory that belongs to the caller, at the place
+ * of the stream `ready_on`. The caller owns `*out`.
  *
- * The buffer starts in FERRY_STATE_DEVICE_ONLY. It holds the values that the work which is queued
- * on `ready_on` now leaves in the memory. The memory must stay valid as for
- * mylib_vec3_wrap_host().
- * @param ready_on NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_OVERFLOW as mylib_vec3_create().
+ * The buffer starts in FERRY_STATE_DEVICE_ONLY. Its content is what the memory contains after the
+ * work that is now queued on `ready_on`. The memory must stay valid until mylib_vec3_unwrap(), or
+ * until the last handle is destroyed.
+ * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
+ *         device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
@@ -163,12 +174,12 @@ mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t
 }
 
 /**
- * Ends a wrap: copies bytes that are newer at other places back into the wrapped memory, destroys
- * the buffer, and empties the handle. After a failure the buffer stays wrapped.
- * @param stream a stream that waits for every use of the memory; NULL: the call blocks until every
- *         use has completed. ferry_buffer_unwrap() says how options of the wrap change this
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
- *         other handles or views of it exist.
+ * Ends a wrap. The call copies bytes that are newer at other places back into the wrapped memory,
+ * destroys the buffer, and empties the handle. After a failure the buffer stays wrapped.
+ * @param stream a stream that waits for every use of the memory. NULL: the call blocks until every
+ *         use has completed. The options of the wrap can change this, see ferry_buffer_unwrap()
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
@@ -177,11 +188,12 @@ mylib_vec3_unwrap(mylib_vec3_buffer *buffer, ferry_stream *stream)
 }
 
 /**
- * Ends a wrap without accessing its memory, which may already be freed, destroys the buffer, and
+ * Ends a wrap without accessing its memory, which may already be freed. Destroys the buffer, and
  * empties the handle. Bytes that are newer at other places are lost. The call waits for work that
  * still uses the memory. After a failure the buffer stays wrapped.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or when
- *         other handles or views of it exist; FERRY_ERROR_BUSY when a scope is open.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the buffer
+ *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
+ *         open or a lease exists.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_abandon(mylib_vec3_buffer *buffer)
@@ -190,10 +202,10 @@ mylib_vec3_abandon(mylib_vec3_buffer *buffer)
 }
 
 /**
- * Creates a view: a handle on `count` elements of `base` from `offset`. No bytes are copied: base
- * and view show the same bytes. The view keeps the base alive. Does not block. The caller owns
- * `*out`.
- * @return the usual statuses.
+ * Creates a view of `base`: a handle on `count` of its elements, starting at element `offset`. The
+ * call copies no bytes: both handles show the same bytes. The view keeps the base alive. Does not
+ * block. The caller owns `*out`.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
@@ -202,13 +214,13 @@ mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_
 }
 
 /**
- * Creates a view that reads the bytes of any buffer as struct mylib_vec3. The caller owns
- * `*out`.
- * @param offset_bytes start of the view, in bytes
- * @param count elements of struct mylib_vec3. FERRY_REST takes all remaining bytes, which must
- *         be a whole number of elements
- * @return the usual statuses; FERRY_ERROR_WRONG_TYPE when the bytes are not a whole number of
- *         elements, or the start is not aligned for the new element.
+ * Creates a view of any buffer, which shows its bytes as elements of type struct mylib_vec3. The
+ * caller owns `*out`.
+ * @param offset_bytes start of the view, in bytes from the start of `base`
+ * @param count number of elements of the view. FERRY_REST means all remaining bytes, which must be
+ *         a whole number of elements
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the bytes are not
+ *         a whole number of elements, or the start is not aligned for struct mylib_vec3.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, mylib_vec3_buffer *out)
@@ -217,9 +229,10 @@ mylib_vec3_reinterpret(ferry_buffer *base, size_t offset_bytes, size_t count, my
 }
 
 /**
- * Sets `*out` to the typed handle of an untyped buffer. The call does not add an owner: do not
- * destroy `*out` in addition to `raw`.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_WRONG_TYPE.
+ * Sets `*out` to the typed handle of an untyped buffer. The call adds no owner, so the program must
+ * not destroy `*out` in addition to `raw`.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_WRONG_TYPE (the buffer has
+ *         another element type).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out)
@@ -227,7 +240,9 @@ mylib_vec3_from_raw(ferry_buffer *raw, mylib_vec3_buffer *out)
     return ferry_buffer_from_raw(raw, mylib_vec3_element(), FERRY_RAW(out));
 }
 
-/** Adds an owner and returns the same handle. Destroy the handle once for each owner. */
+/**
+ * Adds an owner to the buffer, and returns the same handle. Each owner destroys the handle once.
+ */
 FERRY_INLINE mylib_vec3_buffer
 mylib_vec3_retain(mylib_vec3_buffer buffer)
 {
@@ -239,8 +254,9 @@ mylib_vec3_retain(mylib_vec3_buffer buffer)
 
 /**
  * Removes an owner and empties the handle. The last owner destroys the buffer. Queued work may
- * still use the memory, which is reused only after that work has completed. Does not block, except
- * as ferry_buffer_destroy() says. NULL and {0} have no effect.
+ * still use the memory, which is reused only after that work has completed. The call does not
+ * block, unless it ends a wrap as ferry_buffer_destroy() explains. NULL and an empty handle have no
+ * effect.
  */
 FERRY_INLINE void
 mylib_vec3_destroy(mylib_vec3_buffer *buffer)
@@ -248,14 +264,14 @@ mylib_vec3_destroy(mylib_vec3_buffer *buffer)
     ferry_buffer_destroy(FERRY_RAW(buffer));
 }
 
-/** Returns the number of elements; 0 for {0}. */
+/** Returns the number of elements; 0 for an empty handle. */
 FERRY_INLINE size_t
 mylib_vec3_count(mylib_vec3_buffer buffer)
 {
     return ferry_buffer_count(buffer.raw);
 }
 
-/** Returns the size in bytes; 0 for {0}. */
+/** Returns the size in bytes; 0 for an empty handle. */
 FERRY_INLINE size_t
 mylib_vec3_bytes(mylib_vec3_buffer buffer)
 {
@@ -263,8 +279,8 @@ mylib_vec3_bytes(mylib_vec3_buffer buffer)
 }
 
 /**
- * Returns where the newest bytes of this handle's range are; FERRY_STATE_UNINITIALIZED for {0}.
- * Other threads may change that at any time.
+ * Returns a constant that says where the newest bytes of this handle's range are;
+ * FERRY_STATE_UNINITIALIZED for an empty handle. Other threads may change the state at any time.
  */
 FERRY_INLINE ferry_state
 mylib_vec3_state(mylib_vec3_buffer buffer)
@@ -273,9 +289,9 @@ mylib_vec3_state(mylib_vec3_buffer buffer)
 }
 
 /**
- * Copies the buffer's properties to `*out`. Other threads may change them at any time. Does not
- * wait for queued work.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT.
+ * Writes the buffer's properties to `*out`. Other threads may change them at any time. The call
+ * does not wait for queued work.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or an empty handle).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
@@ -284,10 +300,11 @@ mylib_vec3_get_info(mylib_vec3_buffer buffer, ferry_buffer_info *out)
 }
 
 /**
- * Changes the number of elements to `count`. Elements below the smaller of the two counts keep
- * their values. New elements read as zero.
- * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for views, for
- *         buffers with views, and for held and wrapped buffers.
+ * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
+ * call keep their values. New elements read as zero.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_OVERFLOW when the size in bytes
+ *         exceeds size_t or the context's limit; FERRY_ERROR_INVALID_STATE for a view, for a buffer
+ *         with views, and for a held or wrapped buffer.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
@@ -299,10 +316,10 @@ mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
 
 /**
  * Opens a READ scope on the host, and sets `*out` to the address of the first element. The call
- * copies the bytes that are not current on the host, and blocks until that copy and queued work
- * that writes the range are done.
- * @return the usual statuses; FERRY_ERROR_BUSY, without waiting, when another open scope writes the
- *         range.
+ * copies bytes that are not current on the host. It blocks until that copy is done, and until
+ * queued work that writes the range has completed.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY at once, when another open
+ *         scope writes the range.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -318,10 +335,10 @@ mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct 
 }
 
 /**
- * Opens an UPDATE scope on the host, for reading and writing, as mylib_vec3_read_host()
- * does for reading. After the scope is closed, replicas at other places are stale.
- * @return as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
- *         wrap.
+ * Opens an UPDATE scope on the host, for reading and writing. Otherwise the call does the same as
+ * mylib_vec3_read_host(). After the scope is closed, replicas at other places are stale.
+ * @return the same statuses as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a
+ *         read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
@@ -337,9 +354,10 @@ mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct myli
 }
 
 /**
- * Opens an OVERWRITE scope on the host: as mylib_vec3_update_host(), but copies nothing
- * to the host. The caller must write every element; others are unspecified afterwards.
- * @return as mylib_vec3_update_host().
+ * Opens an OVERWRITE scope on the host, for writing only. The call copies nothing to the host;
+ * otherwise it does the same as mylib_vec3_update_host(). The caller must write every element.
+ * Elements that it does not write are unspecified after the scope is closed.
+ * @return the same statuses as mylib_vec3_update_host().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
@@ -355,8 +373,8 @@ mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * As mylib_vec3_read_host(), but opens the scope on `count` elements from `offset`. Sets `*out`
- * to the address of element `offset`.
+ * Does the same as mylib_vec3_read_host() on `count` elements that start at element
+ * `offset`, and sets `*out` to the address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -372,7 +390,7 @@ mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count
     return status;
 }
 
-/** As mylib_vec3_update_host(), on `count` elements from `offset`. */
+/** Does the same as mylib_vec3_update_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -387,7 +405,7 @@ mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
-/** As mylib_vec3_overwrite_host(), on `count` elements from `offset`. */
+/** Does the same as mylib_vec3_overwrite_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -403,15 +421,17 @@ mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t 
 }
 
 /**
- * Opens a READ scope at the place of `stream`, for work that the caller queues on that stream
- * before the close. Sets `*out` to the device address of the first element.
+ * Opens a READ scope at the place of `stream`, and sets `*out` to the device address of the first
+ * element. Before it closes the scope, the caller queues the work that reads the elements on that
+ * stream.
  *
- * The call queues copies of the bytes that are not current at the place, and makes the stream wait
- * for every earlier use that conflicts. The calling thread does not wait for the work on the
+ * The call queues copies of those bytes that are not current at the place, and makes the stream
+ * wait for every earlier use that conflicts. The calling thread does not wait for work on the
  * stream. It blocks only while it copies bytes from pageable to page-locked memory.
- * @param stream NULL: the default stream of a context with one device
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED when the stream is being captured and a
- *         driver call is needed.
+ * @param stream NULL: the default stream, which is allowed only if the context has exactly one
+ *         device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED when the stream is
+ *         being captured and a driver call is needed.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out)
@@ -427,11 +447,10 @@ mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_sco
 }
 
 /**
- * Opens an UPDATE scope on the device, for reading and writing, as
- * mylib_vec3_read_device() does for reading. After the scope is closed, replicas at other
- * places are stale.
- * @return as mylib_vec3_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a read-only
- *         wrap.
+ * Opens an UPDATE scope on the device, for reading and writing. Otherwise the call does the same as
+ * mylib_vec3_read_device(). After the scope is closed, replicas at other places are stale.
+ * @return the same statuses as mylib_vec3_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
+ *         read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
@@ -447,10 +466,10 @@ mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_s
 }
 
 /**
- * Opens an OVERWRITE scope on the device: as mylib_vec3_update_device(), but copies
- * nothing to the place. The queued work must write every element; others are unspecified
- * afterwards.
- * @return as mylib_vec3_update_device().
+ * Opens an OVERWRITE scope on the device, for writing only. The call copies nothing to the device;
+ * otherwise it does the same as mylib_vec3_update_device(). The queued work must write every
+ * element. Elements that it does not write are unspecified afterwards.
+ * @return the same statuses as mylib_vec3_update_device().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
@@ -466,8 +485,8 @@ mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * As mylib_vec3_read_device(), but opens the scope on `count` elements from `offset`. Sets `*out`
- * to the device address of element `offset`.
+ * Does the same as mylib_vec3_read_device() on `count` elements that start at element
+ * `offset`, and sets `*out` to the device address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -483,7 +502,7 @@ mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
-/** As mylib_vec3_update_device(), on `count` elements from `offset`. */
+/** Does the same as mylib_vec3_update_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
@@ -498,7 +517,7 @@ mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t c
     return status;
 }
 
-/** As mylib_vec3_overwrite_device(), on `count` elements from `offset`. */
+/** Does the same as mylib_vec3_overwrite_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
@@ -514,10 +533,11 @@ mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_
 }
 
 /**
- * Blocks until no open scope conflicts with `access` to the handle's range. The call opens nothing
- * itself.
+ * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
+ * itself opens no scope.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
- * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope still conflicts
+ *         after that time.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_t timeout_ns)
@@ -526,11 +546,12 @@ mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_
 }
 
 /**
- * Opens a lease: a scope on the heap, with counted owners and a label. options->access is required.
+ * Opens a lease, which is a scope on the heap with several owners and a label. Sets `*out_pointer`
+ * to the address of the first element.
  *
- * Sets `*out_pointer` to the address of the first element. The caller owns `*out` and destroys it
- * with ferry_lease_destroy(). ferry_lease_open() says what the call waits for.
- * @return as ferry_lease_open().
+ * options->access is required. The caller owns `*out`, and destroys it with ferry_lease_destroy().
+ * ferry_lease_open() says what the call waits for.
+ * @return the same statuses as ferry_lease_open().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, ferry_lease **out, struct mylib_vec3 **out_pointer)
@@ -548,17 +569,18 @@ mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, f
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * If `options` is NULL, the calls below block and report no progress. With options->event set they
- * are asynchronous, see ferry_copy(). To copy rows or many ranges, make regions and call
- * ferry_copy().
+ * If `options` is NULL, the following functions block and report no progress. If options->event is
+ * set, they are asynchronous, as ferry_copy() explains. To copy rows or many ranges in one call,
+ * create regions and pass them to ferry_copy().
  */
 
 /**
- * Copies `count` elements from the caller's memory into the buffer: to the place of
- * options->stream, or without a stream to the place where the range is current. When a blocking
- * call returns, the caller may reuse `source`. After a failure each chunk holds either its old or
- * its new values.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
+ * the buffer. The call writes at the place of options->stream, or without a stream at a place where
+ * the range is current. When a blocking call returns, the caller may reuse `source`. After a
+ * failure each chunk of the range holds either its old or its new values.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
@@ -568,9 +590,10 @@ mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib
 }
 
 /**
- * Copies `count` elements to the caller's memory, from a place where they are current. Creates no
- * replica.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory. The
+ * call reads them at a place where they are current, and allocates no replica.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
@@ -580,9 +603,10 @@ mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *t
 }
 
 /**
- * Copies `count` elements between buffers of one context. Two ranges of one buffer may overlap: the
- * result is that of memmove().
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
+ * same, and the two ranges may overlap: the result is then that of memmove().
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count,
@@ -592,8 +616,10 @@ mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffe
 }
 
 /**
- * Sets each element of the range to `value`, at the place where the range is current.
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * Sets each element of the range to `value`. Without options->stream the call writes at a place
+ * where the range is current.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options)
@@ -602,10 +628,12 @@ mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct my
 }
 
 /**
- * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file.
- * The file holds the elements as they are in memory, without a header.
- * @return the usual statuses; FERRY_ERROR_IO; FERRY_ERROR_CANCELLED; FERRY_ERROR_OVERFLOW for an
- *         offset larger than any file.
+ * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
+ * and at element `offset` of the buffer. The file holds the elements as they are in memory, without
+ * a header.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be read or
+ *         is too short; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW
+ *         when `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -615,9 +643,11 @@ mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const cha
 }
 
 /**
- * Writes `count` elements to a file, starting at byte `file_offset` of the file; see
- * ferry_buffer_store().
- * @return as mylib_vec3_load().
+ * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
+ * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_IO when the file cannot be
+ *         written; FERRY_ERROR_CANCELLED when keep_going returned false; FERRY_ERROR_OVERFLOW when
+ *         `file_offset` is larger than any file can be.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
@@ -627,8 +657,9 @@ mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const ch
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements from the caller's memory into the
- * buffer. This function checks nothing; ferry_copy() does.
+ * Returns a region for ferry_copy(), which copies `count` elements from the caller's memory into
+ * the buffer, starting at element `offset`. This function checks nothing; ferry_copy() checks the
+ * region.
  */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count)
@@ -637,8 +668,8 @@ mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct myl
 }
 
 /**
- * Returns a region for ferry_copy() that copies `count` elements of the buffer to the caller's
- * memory.
+ * Returns a region for ferry_copy(), which copies `count` elements of the buffer, starting at
+ * element `offset`, to the caller's memory.
  */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count)
@@ -646,7 +677,10 @@ mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 
     return ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
 }
 
-/** Returns a region for ferry_copy() that copies `count` elements from `source` to `target`. */
+/**
+ * Returns a region for ferry_copy(), which copies `count` elements from `source`, starting at
+ * element `source_offset`, to `target`, starting at element `target_offset`.
+ */
 FERRY_INLINE ferry_copy_region
 mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count)
 {
@@ -656,15 +690,17 @@ mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buf
 /* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
 /*
- * The functions below act on the handle's whole range. For a part of it, use a view, or the
- * ferry_buffer function of the same name.
+ * The following functions work on the whole range of the handle. For a part of the range, use a
+ * view, or the function of <ferry/buffer.h> with the prefix ferry_buffer_.
  */
 
 /**
- * Makes the handle's range current at `place`, and blocks until the bytes have arrived. With
- * options->event set the call returns at once, and the event completes when they have arrived.
+ * Copies bytes of the handle's range that are stale at `place` there, so that the whole range is
+ * current at that place. Blocks until the bytes have arrived. With options->event set the call
+ * returns at once, and the event completes when they have arrived.
  * @param options NULL for defaults
- * @return the usual statuses; FERRY_ERROR_CANCELLED.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
+ *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options)
@@ -673,12 +709,12 @@ mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options
 }
 
 /**
- * Declares that the program wrote the handle's range of the replica at `place` through a raw
- * pointer. The range is then current only at that place.
- * @param written_on the stream whose work writes the bytes; NULL: the host wrote them, or device
- *         work that completed before this call
- * @return the usual statuses; FERRY_ERROR_CONFLICT when the place has no replica, or when bytes of
- *         the range are newer at another place.
+ * Declares that the program wrote the handle's range at `place` through a raw pointer. From then on
+ * the range is current only at that place.
+ * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
+ *         the host or by device work that has completed
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CONFLICT when the place has no
+ *         replica, or when bytes of the range are newer at another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written_on)
@@ -687,10 +723,11 @@ mylib_vec3_mark_dirty(mylib_vec3_buffer buffer, int place, ferry_stream *written
 }
 
 /**
- * Marks the handle's range of the replica at `place` as stale. Bytes that were current only there
- * are copied to another place first.
- * @return the usual statuses; FERRY_ERROR_BUSY and FERRY_ERROR_INVALID_ARGUMENT as
- *         ferry_buffer_invalidate().
+ * Marks the handle's range as stale at `place`. Bytes that are current only there are first copied
+ * to another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open at that
+ *         place, or a write scope at another place; FERRY_ERROR_INVALID_ARGUMENT also for the
+ *         memory of a read-only wrap.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
@@ -699,9 +736,9 @@ mylib_vec3_invalidate(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Declares that the values of the handle's range are no longer needed. The range then reads as
- * zero. Copies nothing.
- * @return the usual statuses.
+ * Declares that the program no longer needs the values of the handle's range. From then on the
+ * range reads as zero. The call copies nothing.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_discard(mylib_vec3_buffer buffer)
@@ -710,9 +747,9 @@ mylib_vec3_discard(mylib_vec3_buffer buffer)
 }
 
 /**
- * Allocates the replica of the whole buffer at `place` now instead of at its first use. Copies
- * nothing.
- * @return the usual statuses.
+ * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
+ * call allocates the replica of the whole base. It copies nothing.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
@@ -721,9 +758,11 @@ mylib_vec3_reserve(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Frees the replica of the whole buffer at `place`. Bytes that were current only there are copied
- * to another place first.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas.
+ * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
+ * base. Bytes that are current only there are first copied to another place.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE for held and wrapped
+ *         replicas; FERRY_ERROR_BUSY when a scope is open at that place, or a write scope at
+ *         another place.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
@@ -733,7 +772,7 @@ mylib_vec3_evict(mylib_vec3_buffer buffer, int place)
 
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
- * @return the usual statuses.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place)
@@ -742,8 +781,8 @@ mylib_vec3_wait_idle(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Returns true when every written byte of the handle's range is current at `place`, and false for
- * {0}. Other threads may change that at any time.
+ * Returns true if the newest value of every written byte in the handle's range is at `place`.
+ * Returns false otherwise, and for an empty handle. Other threads may change that at any time.
  */
 FERRY_INLINE bool
 mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
@@ -752,12 +791,12 @@ mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Allocates the replica at `place` and keeps its address until mylib_vec3_release(). Sets
+ * Allocates the replica at `place`, and keeps it at its address until mylib_vec3_release(). Sets
  * `*out` to the address of this handle's first element.
  *
- * While it is held, the replica is not evicted, freed or resized. Each hold needs one release. The
- * call copies nothing; use mylib_vec3_sync_to() to make the replica current.
- * @return the usual statuses.
+ * While the program holds the replica, Ferry does not evict, free, resize or move it. Each hold
+ * needs one release. The call copies nothing; mylib_vec3_sync_to() makes the replica current.
+ * @return the usual statuses (see <ferry/buffer.h>).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
@@ -772,8 +811,9 @@ mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
 }
 
 /**
- * Ends one hold that mylib_vec3_hold() placed on the replica at `place`.
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the replica is not held.
+ * Ends one hold that mylib_vec3_hold() began on the replica at `place`.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the program
+ *         does not hold the replica.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_release(mylib_vec3_buffer buffer, int place)
@@ -782,8 +822,8 @@ mylib_vec3_release(mylib_vec3_buffer buffer, int place)
 }
 
 /**
- * Returns true when the host replica exists and is page-locked; false for {0}.
- * mylib_vec3_hold() does not page-lock it.
+ * Returns true if the host replica exists and is page-locked, and false otherwise and for an empty
+ * handle. mylib_vec3_hold() does not page-lock a replica.
  */
 FERRY_INLINE bool
 mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
@@ -792,12 +832,13 @@ mylib_vec3_is_page_locked(mylib_vec3_buffer buffer)
 }
 
 /**
- * Starts to make the handle's range current at `place`, and returns. A helper thread copies the
- * bytes. Scopes and launches that need the bytes wait for the copy. Work that the program queues on
- * `stream` directly does not wait. If there is no memory for it, a prefetch copies nothing.
+ * Starts to copy the handle's range to `place`, so that it becomes current there, and returns. A
+ * helper thread makes the copy. Scopes and launches that need the bytes wait for the copy. Work
+ * that the program queues directly on a native stream does not wait. If there is no memory for the
+ * copy, nothing is copied, and the call still succeeds.
  * @param stream used only for managed memory; NULL: the default stream of the place
- * @return the usual statuses; FERRY_ERROR_UNSUPPORTED for managed memory that the device cannot
- *         prefetch.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_UNSUPPORTED for managed memory
+ *         that the device cannot prefetch.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
@@ -806,10 +847,11 @@ mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
 }
 
 /**
- * Passes advice about the handle's range to the driver. `place` is the place that the advice names:
- * the host or a device.
- * @return the usual statuses; FERRY_ERROR_BUSY when a write scope is open; FERRY_ERROR_UNSUPPORTED
- *         for memory that is not managed, or a device that takes no advice.
+ * Passes advice about managed memory to the driver, for the handle's range.
+ * @param place the place that the advice is about: the host or a device
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a write scope is open;
+ *         FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes no
+ *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
@@ -820,8 +862,8 @@ mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
 /* -- arguments of kernels ---------------------------------------------------------------------- */
 
 /**
- * Returns an argument that passes the whole range of the handle to a launch. The argument adds no
- * owner, and the launch checks it.
+ * Returns an argument that passes the whole range of the handle to a kernel. It adds no owner to
+ * the buffer. This function checks nothing; the launch checks the argument.
  */
 FERRY_INLINE ferry_argument
 mylib_vec3_argument(mylib_vec3_buffer buffer)
@@ -830,8 +872,9 @@ mylib_vec3_argument(mylib_vec3_buffer buffer)
 }
 
 /**
- * Returns an argument that passes `count` elements from `offset` to a launch. The argument adds no
- * owner, and the launch checks it.
+ * Returns an argument that passes `count` elements of the buffer, starting at element `offset`, to
+ * a kernel. It adds no owner to the buffer. This function checks nothing; the launch checks the
+ * argument.
  */
 FERRY_INLINE ferry_argument
 mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count)
@@ -840,8 +883,8 @@ mylib_vec3_argument_range(mylib_vec3_buffer buffer, size_t offset, size_t count)
 }
 
 /**
- * Returns an argument that passes one struct mylib_vec3 by value. The argument holds a copy of
- * the value.
+ * Returns an argument that passes one struct mylib_vec3 by value to a kernel. The argument holds a
+ * copy of the value.
  */
 FERRY_INLINE ferry_argument
 mylib_vec3_value(struct mylib_vec3 value)
@@ -850,9 +893,9 @@ mylib_vec3_value(struct mylib_vec3 value)
 }
 
 /**
- * For use in a host function: returns the array that argument `index` of the launch passes, and
- * NULL when the argument is not an array of this type. `out_count` receives the number of elements
- * and may be NULL.
+ * Returns the array that argument `index` of the launch passes, for use in a host function. Sets
+ * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the argument
+ * is not an array of struct mylib_vec3.
  */
 FERRY_INLINE struct mylib_vec3 *
 mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
@@ -861,8 +904,8 @@ mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
 }
 
 /**
- * For use in a host function: returns the value that argument `index` of the launch passes, and
- * zero when the argument is not a value of this type.
+ * Returns the value that argument `index` of the launch passes, for use in a host function. Returns
+ * zero if the argument is not a value of type struct mylib_vec3.
  */
 FERRY_INLINE struct mylib_vec3
 mylib_vec3_call_value(const ferry_call *call, size_t index)
@@ -879,8 +922,9 @@ mylib_vec3_call_value(const ferry_call *call, size_t index)
 /* -- from float, by mylib_vec3_from_float(), for which all policies are equal -- */
 
 /**
- * Called by the functions below. mylib_vec3_from_float() can convert every value, so all policies
- * have the same result, and a call with a NULL target, which only checks, finds no error.
+ * The conversion function that the following functions pass to Ferry. mylib_vec3_from_float() can
+ * convert every value. All policies therefore have the same result, and FERRY_CONVERT_CHECK, which
+ * passes NULL as the target to only check the values, finds no error.
  */
 FERRY_INLINE ferry_status
 mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
@@ -892,9 +936,9 @@ mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_
 }
 
 /**
- * Converts `count` elements of the array `source` into the array `target`. Blocks.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
- *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, or an unknown policy);
+ *         FERRY_ERROR_OVERFLOW (the size of an array in bytes exceeds size_t).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size_t count,
@@ -906,10 +950,11 @@ mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size
 }
 
 /**
- * Converts `count` values of float from the caller's memory, and copies them into
- * the buffer as mylib_vec3_copy_from() does.
+ * Converts `count` values of type float in the caller's memory, and writes them to
+ * the buffer, starting at element `offset`. Otherwise the call does the same as
+ * mylib_vec3_copy_from().
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
@@ -924,10 +969,11 @@ mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float 
 }
 
 /**
- * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
- * same context.
+ * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
+ * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
+ * context.
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, ferry_float_buffer source,
@@ -945,8 +991,9 @@ mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, fe
 /* -- from double, by mylib_vec3_from_double(), for which all policies are equal -- */
 
 /**
- * Called by the functions below. mylib_vec3_from_double() can convert every value, so all policies
- * have the same result, and a call with a NULL target, which only checks, finds no error.
+ * The conversion function that the following functions pass to Ferry. mylib_vec3_from_double() can
+ * convert every value. All policies therefore have the same result, and FERRY_CONVERT_CHECK, which
+ * passes NULL as the target to only check the values, finds no error.
  */
 FERRY_INLINE ferry_status
 mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry_convert_policy policy)
@@ -958,9 +1005,9 @@ mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry
 }
 
 /**
- * Converts `count` elements of the array `source` into the array `target`. Blocks.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
- *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, or an unknown policy);
+ *         FERRY_ERROR_OVERFLOW (the size of an array in bytes exceeds size_t).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, size_t count,
@@ -972,10 +1019,11 @@ mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, si
 }
 
 /**
- * Converts `count` values of double from the caller's memory, and copies them into
- * the buffer as mylib_vec3_copy_from() does.
+ * Converts `count` values of type double in the caller's memory, and writes them to
+ * the buffer, starting at element `offset`. Otherwise the call does the same as
+ * mylib_vec3_copy_from().
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
@@ -990,10 +1038,11 @@ mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const doubl
 }
 
 /**
- * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
- * same context.
+ * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
+ * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
+ * context.
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, ferry_double_buffer source,
@@ -1011,8 +1060,9 @@ mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, f
 /* -- to float, by mylib_vec3_to_float(), for which all policies are equal -- */
 
 /**
- * Called by the functions below. mylib_vec3_to_float() can convert every value, so all policies
- * have the same result, and a call with a NULL target, which only checks, finds no error.
+ * The conversion function that the following functions pass to Ferry. mylib_vec3_to_float() can
+ * convert every value. All policies therefore have the same result, and FERRY_CONVERT_CHECK, which
+ * passes NULL as the target to only check the values, finds no error.
  */
 FERRY_INLINE ferry_status
 mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
@@ -1024,9 +1074,9 @@ mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_co
 }
 
 /**
- * Converts `count` elements of the array `source` into the array `target`. Blocks.
- * @return FERRY_OK, FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, an unknown policy),
- *         FERRY_ERROR_OVERFLOW (the size exceeds size_t).
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL with count > 0, or an unknown policy);
+ *         FERRY_ERROR_OVERFLOW (the size of an array in bytes exceeds size_t).
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size_t count,
@@ -1038,10 +1088,11 @@ mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size
 }
 
 /**
- * Copies `count` elements to the caller's memory as mylib_vec3_copy_to() does, and
- * converts them to float.
+ * Converts `count` elements of the buffer, starting at element `offset`, to float,
+ * and writes them to the caller's memory. Otherwise the call does the same as
+ * mylib_vec3_copy_to().
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
@@ -1056,10 +1107,11 @@ mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target,
 }
 
 /**
- * Converts `count` elements of the buffer `source` and writes them to the buffer `target` of the
- * same context.
+ * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
+ * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
+ * context.
  * @param policy 0 means FERRY_CONVERT_SATURATE
- * @return as ferry_copy().
+ * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset, mylib_vec3_buffer source,

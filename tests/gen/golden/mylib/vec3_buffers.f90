@@ -3,9 +3,10 @@
 !
 ! Buffers of struct mylib_vec3, 32 bytes, aligned to 8.
 !
-! Procedures are those of <ferry/buffer.h> with the same names, which say what they do. `first` is
-! the first element of a range, counted from 1, and `count` is its length; without them a call
-! takes the whole buffer. Without `status` a failure stops the program.
+! Each procedure calls the function of the same name in <ferry/buffer.h>, whose comment has more
+! details. `first` is the index of the first element of a range, counted from 1, and `count` is the
+! number of its elements. Without them a call uses the whole buffer. If a call without `status`
+! fails, the program stops with a message.
 module mylib_vec3_buffers
     use, intrinsic :: iso_c_binding
     use ferry
@@ -23,8 +24,8 @@ module mylib_vec3_buffers
         real(c_double) :: label_weight
     end type
 
-    ! An owner of a buffer. An assignment makes a further owner of the same buffer. Every owner also
-    ! keeps the context, because a compiler ends the variables of a procedure in any order.
+    ! An owner of a buffer. An assignment creates another owner of the same buffer. Every owner also
+    ! keeps the context alive, because a compiler may finalize the variables of a procedure in any order.
     type, public :: mylib_vec3_buffer
         private
         type(c_ptr) :: handle = c_null_ptr, kept_context = c_null_ptr
@@ -81,12 +82,12 @@ module mylib_vec3_buffers
     public :: mylib_vec3_element, mylib_vec3_parameter, mylib_vec3_value, mylib_vec3_call_array, mylib_vec3_call_value
 
     type(c_ptr), save :: element = c_null_ptr
-    ! Where a pointer to no elements points, so that it is associated.
+    ! The target of pointers without elements, so that they are associated.
     type(mylib_vec3), target, save :: no_element
 
 contains
 
-    ! Returns the library's description of the element, which equals that of C by its content.
+    ! Returns the library's description of the element type. It is equal to that of the C header.
     function mylib_vec3_element() result(described)
         type(c_ptr) :: described
 
@@ -167,7 +168,7 @@ contains
 
     ! -- creation and lifetime --
 
-    ! Makes a buffer of `count` elements that reads as zero.
+    ! Creates a buffer of `count` elements that reads as zero.
     subroutine create(self, context, count, name, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
@@ -189,7 +190,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Makes a buffer with a copy of the values.
+    ! Creates a buffer with a copy of the values.
     subroutine create_from(self, context, values, name, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
@@ -206,7 +207,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Becomes a further owner of a C ferry_buffer of this element.
+    ! Makes this object another owner of a C ferry_buffer, which must have this element type.
     subroutine retain(self, raw, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(c_ptr), intent(in) :: raw
@@ -220,7 +221,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Becomes a buffer on `count` elements of another one, from its element `first`.
+    ! Makes this object a view of another buffer: `count` of its elements, starting at element `first`.
     subroutine view(self, base, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(mylib_vec3_buffer), intent(in) :: base
@@ -271,7 +272,7 @@ contains
         call self%destroy()
     end subroutine
 
-    ! Returns the C handle, which stays this object's.
+    ! Returns the C handle, which this object still owns.
     function raw(self) result(handle)
         class(mylib_vec3_buffer), intent(in) :: self
         type(c_ptr) :: handle
@@ -302,7 +303,7 @@ contains
         call ferry_check(ferry_c_buffer_resize(self%handle, count), status)
     end subroutine
 
-    ! Makes the range current at a place, and blocks until it is.
+    ! Makes the range current at a place. Blocks until the bytes have arrived.
     subroutine sync_to(self, place, first, count, status)
         class(mylib_vec3_buffer), intent(in) :: self
         integer(c_int), intent(in) :: place
@@ -342,7 +343,7 @@ contains
             c_loc(value), c_null_ptr), status)
     end subroutine
 
-    ! Copies the values to the elements from `first` on.
+    ! Copies the values to the buffer, starting at element `first`.
     subroutine copy_from(self, values, first, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(mylib_vec3), intent(in), contiguous, target :: values(:)
@@ -369,7 +370,8 @@ contains
             size(values, kind=c_size_t), c_null_ptr), status)
     end subroutine
 
-    ! Copies `count` elements of another buffer, from its element `source_first`, to `first`.
+    ! Copies `count` elements of another buffer, starting at its element `source_first`, to this buffer,
+    ! starting at element `first`.
     subroutine copy(self, source, first, source_first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(mylib_vec3_buffer), intent(in) :: source
@@ -382,7 +384,7 @@ contains
 
     ! -- files of raw elements --
 
-    ! Reads elements from byte `file_offset` of the file to the elements from `first` on.
+    ! Reads elements from a file, starting at byte `file_offset`, into the buffer, starting at element `first`.
     subroutine load(self, path, first, count, file_offset, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         character(len=*), intent(in) :: path
@@ -398,7 +400,8 @@ contains
             c_loc(name), bytes_before(file_offset), options), status)
     end subroutine
 
-    ! Writes elements to the file from byte `file_offset` on. The file ends with them, unless `keep_rest` is true.
+    ! Writes elements to a file, starting at byte `file_offset`. The file is truncated after them, unless
+    ! `keep_rest` is true.
     subroutine store(self, path, first, count, file_offset, keep_rest, status)
         class(mylib_vec3_buffer), intent(in) :: self
         character(len=*), intent(in) :: path
@@ -426,7 +429,8 @@ contains
 
     ! -- regions for ferry_copy(): set rows, planes and pitches of the result --
 
-    ! Returns a region that copies `count` elements of `source`, from `source_first`, to `first`.
+    ! Returns a region that copies `count` elements of `source`, starting at element `source_first`, to
+    ! this buffer, starting at element `first`.
     function region(self, source, first, source_first, count) result(made)
         class(mylib_vec3_buffer), intent(in) :: self
         class(mylib_vec3_buffer), intent(in) :: source
@@ -442,7 +446,8 @@ contains
         made%count = length_or_rest(count)
     end function
 
-    ! Returns a region that copies the values to the elements from `first` on. The region borrows the values.
+    ! Returns a region that copies the values to the buffer, starting at element `first`. The values must
+    ! exist until the copy is done.
     function region_from(self, values, first) result(made)
         class(mylib_vec3_buffer), intent(in) :: self
         type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
@@ -457,7 +462,8 @@ contains
         made%count = size(values, kind=c_size_t)
     end function
 
-    ! Returns a region that copies elements, from `first` on, to the values, which the region borrows.
+    ! Returns a region that copies elements, starting at element `first`, to `values`, which must exist
+    ! until the copy is done.
     function region_to(self, values, first) result(made)
         class(mylib_vec3_buffer), intent(in) :: self
         type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
@@ -472,7 +478,7 @@ contains
         made%count = size(values, kind=c_size_t)
     end function
 
-    ! Of no values, any address that is not null.
+    ! Returns the address of the values. If there are none, it is any address that is not null.
     function address_of(values) result(address)
         type(mylib_vec3), pointer, contiguous, intent(in) :: values(:)
         type(c_ptr) :: address
@@ -510,7 +516,7 @@ contains
         end if
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine read_host_2(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(in) :: self
         integer, intent(in) :: shape(2)
@@ -526,7 +532,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine read_host_3(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(in) :: self
         integer, intent(in) :: shape(3)
@@ -542,7 +548,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine read_host_4(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(in) :: self
         integer, intent(in) :: shape(4)
@@ -585,7 +591,7 @@ contains
         end if
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine update_host_2(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(2)
@@ -601,7 +607,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine update_host_3(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(3)
@@ -617,7 +623,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine update_host_4(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(4)
@@ -660,7 +666,7 @@ contains
         end if
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine overwrite_host_2(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(2)
@@ -676,7 +682,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine overwrite_host_3(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(3)
@@ -692,7 +698,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! The first index runs fastest. The product of the shape is the number of elements.
+    ! The first index changes fastest. The product of the shape must be the number of elements.
     subroutine overwrite_host_4(self, shape, scope, pointer, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer, intent(in) :: shape(4)
@@ -708,7 +714,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! A shape of another size asks for one element too many, which the library refuses with a message.
+    ! If the shape has another size, the call requests one element too many, so the library refuses it.
     subroutine open_shaped(handle, access, shape, scope, address, got)
         type(c_ptr), intent(in) :: handle
         integer(c_int), intent(in) :: access
@@ -792,7 +798,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    ! Without `stream` the call waits until the bytes are in place, and the lease may be used on any stream.
     subroutine lease_read_device(self, place, lease, address, stream, first, count, label, status)
         class(mylib_vec3_buffer), intent(in) :: self
         integer(c_int), intent(in) :: place
@@ -836,7 +842,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    ! Without `stream` the call waits until the bytes are in place, and the lease may be used on any stream.
     subroutine lease_update_device(self, place, lease, address, stream, first, count, label, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer(c_int), intent(in) :: place
@@ -880,7 +886,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! Without `stream` the bytes are in place on return, and the end of the use is of any stream.
+    ! Without `stream` the call waits until the bytes are in place, and the lease may be used on any stream.
     subroutine lease_overwrite_device(self, place, lease, address, stream, first, count, label, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer(c_int), intent(in) :: place
@@ -926,7 +932,7 @@ contains
 
     ! -- kernels --
 
-    ! A parameter: a buffer with an access, and without one a value.
+    ! Returns a parameter: a buffer if there is an access, otherwise a value.
     function mylib_vec3_parameter(access) result(parameter)
         integer(c_int), intent(in), optional :: access
         type(ferry_parameter) :: parameter
@@ -935,7 +941,7 @@ contains
         if (present(access)) parameter%access = access
     end function
 
-    ! The buffer, or a range of it, as an argument of a launch. The argument borrows the buffer.
+    ! Returns an argument that passes the buffer, or a range of it, to a launch. It adds no owner.
     function argument(self, first, count) result(made)
         class(mylib_vec3_buffer), intent(in) :: self
         integer(c_size_t), intent(in), optional :: first, count
@@ -944,7 +950,7 @@ contains
         made = ferry_c_buffer_argument(self%handle, mylib_vec3_element(), offset_of(first), length_or_rest(count))
     end function
 
-    ! One value as an argument of a launch.
+    ! Returns an argument that passes one value to a launch.
     function mylib_vec3_value(value) result(made)
         type(mylib_vec3), intent(in), target :: value
         type(ferry_argument) :: made
@@ -953,7 +959,8 @@ contains
         made%element = mylib_vec3_element()
     end function
 
-    ! In a host function: the array of argument `index`, counted from 1; null when it is none of this element.
+    ! Returns the array that argument `index`, counted from 1, passes, for use in a host function. Returns
+    ! null if the argument is not an array of this element type.
     subroutine mylib_vec3_call_array(call, index, pointer)
         type(c_ptr), intent(in) :: call
         integer, intent(in) :: index
@@ -967,7 +974,8 @@ contains
         if (c_associated(address)) call c_f_pointer(address, pointer, [length])
     end subroutine
 
-    ! In a host function: the value of argument `index`; null when it is none of this element.
+    ! Returns the value that argument `index`, counted from 1, passes, for use in a host function. Returns
+    ! null if the argument is not a value of this element type.
     subroutine mylib_vec3_call_value(call, index, pointer)
         type(c_ptr), intent(in) :: call
         integer, intent(in) :: index
