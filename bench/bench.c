@@ -119,9 +119,8 @@ write_member(FILE *file, const char *key, const char *text)
     fputs(", ", file);
 }
 
-/* The processor's name as the kernel tells it; "unknown" where it does not. */
-static void
-find_processor(char *name, size_t name_bytes)
+void
+bench_processor(char *name, size_t name_bytes)
 {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -150,7 +149,7 @@ write_environment(FILE *file, ferry_context *context)
     ferry_place_info info;
     if (ferry_context_get_place_info(context, 1, &info) != FERRY_OK)
         return bench_failed("asking for the device");
-    find_processor(processor, sizeof(processor));
+    bench_processor(processor, sizeof(processor));
 
     fputs("[\n {\"bench\": \"environment\", ", file);
     write_member(file, "cpu", processor);

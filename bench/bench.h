@@ -38,6 +38,9 @@ bool bench_parse(int argc, char **argv, struct bench_options *out);
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
+/** Writes the processor's name as the kernel reports it, or "unknown". */
+void bench_processor(char *name, size_t name_bytes);
+
 /** Say on stderr that `what` failed, and why; returns false. */
 bool bench_failed(const char *what);
 

@@ -3,14 +3,13 @@
 
 #include <math.h>
 
-#include "cli/output.h"
+#include "cli/svg.h"
 
 /* Two panels one above the other, in pixels. */
 enum {
     WIDTH = 960, HEIGHT = 560, LEFT = 90, RIGHT = 24,
     MEMORY_TOP = 64, MEMORY_HEIGHT = 300,
-    FRAGMENTATION_TOP = 420, FRAGMENTATION_HEIGHT = 80,
-    TICKS = 6 /* at most about so many on an axis */
+    FRAGMENTATION_TOP = 420, FRAGMENTATION_HEIGHT = 80
 };
 
 struct series {
@@ -58,15 +57,6 @@ time_of(const struct chart *chart, const struct replay_sample *sample)
     return chart->by_operations ? (double)sample->operation : (double)sample->time_us / 1e6;
 }
 
-/* 1, 2 or 5 times a power of ten. */
-static double
-round_step(double span)
-{
-    double raw = span / TICKS, power = pow(10.0, floor(log10(raw)));
-    double lead = raw / power;
-    return power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
-}
-
 static struct axis
 memory_axis(const struct chart *chart)
 {
@@ -82,7 +72,7 @@ memory_axis(const struct chart *chart)
     while (unit + 1 < sizeof(units) / sizeof(units[0]) && most >= 4 * units[unit + 1].scale)
         unit++;
     struct axis axis = {.scale = units[unit].scale, .unit = units[unit].unit};
-    axis.step = round_step(most / axis.scale);
+    axis.step = svg_round_step(most / axis.scale);
     axis.top = ceil(most / axis.scale / axis.step) * axis.step;
     return axis;
 }
@@ -95,7 +85,7 @@ time_axis(const struct chart *chart)
     if (!chart->by_operations && span < 2)
         axis = (struct axis){.scale = 1e-3, .unit = "ms"};
     axis.top = fmax(span / axis.scale, 1e-3);
-    axis.step = round_step(axis.top);
+    axis.step = svg_round_step(axis.top);
     return axis;
 }
 
@@ -108,33 +98,17 @@ x_of(const struct axis *time, double value)
 /* -- pieces ---------------------------------------------------------------------------------------- */
 
 static void
-write_text(FILE *file, double x, double y, const char *anchor, const char *class, const char *text)
-{
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
-    output_svg_text(file, text);
-    fputs("</text>\n", file);
-}
-
-static void
-write_line(FILE *file, double x1, double y1, double x2, double y2, const char *class)
-{
-    fprintf(file, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2, y2, class);
-}
-
-static void
 write_value_axis(FILE *file, const struct axis *axis, double top, double height, const char *title)
 {
     char text[64];
     for (unsigned i = 0; i * axis->step <= axis->top * 1.0001; i++) {
         double value = i * axis->step;
         double y = top + height * (1 - value / axis->top);
-        write_line(file, LEFT, y, WIDTH - RIGHT, y, "grid");
+        svg_line(file, LEFT, y, WIDTH - RIGHT, y, "grid");
         snprintf(text, sizeof(text), "%g", value);
-        write_text(file, LEFT - 8, y + 4, "end", "tick", text);
+        svg_text(file, LEFT - 8, y + 4, "end", "tick", text);
     }
-    fprintf(file, "<g transform=\"translate(22 %.1f) rotate(-90)\">", top + height / 2);
-    write_text(file, 0, 0, "middle", "label", title);
-    fputs("</g>\n", file);
+    svg_upward_text(file, 22, top + height / 2, "label", title);
 }
 
 static void
@@ -144,13 +118,13 @@ write_time_axis(FILE *file, const struct axis *axis, double top, double height, 
     for (unsigned i = 0; i * axis->step <= axis->top * 1.0001; i++) {
         double value = i * axis->step;
         double x = x_of(axis, value * axis->scale);
-        write_line(file, x, top + height, x, top + height + 5, "axis");
+        svg_line(file, x, top + height, x, top + height + 5, "axis");
         snprintf(text, sizeof(text), "%g", value);
         if (labels)
-            write_text(file, x, top + height + 19, "middle", "tick", text);
+            svg_text(file, x, top + height + 19, "middle", "tick", text);
     }
-    write_line(file, LEFT, top + height, WIDTH - RIGHT, top + height, "axis");
-    write_line(file, LEFT, top, LEFT, top + height, "axis");
+    svg_line(file, LEFT, top + height, WIDTH - RIGHT, top + height, "axis");
+    svg_line(file, LEFT, top, LEFT, top + height, "axis");
 }
 
 /* Bytes change in steps: each sample holds until the next. */
@@ -181,28 +155,21 @@ write_legend(FILE *file, bool failures, bool limit)
     double x = LEFT;
     for (size_t i = SERIES_COUNT; i-- > 0;) {
         fprintf(file, "<rect x=\"%.1f\" y=\"40\" width=\"18\" height=\"4\" fill=\"%s\"/>\n", x, series[i].colour);
-        write_text(file, x + 24, 46, "start", "tick", series[i].name);
+        svg_text(file, x + 24, 46, "start", "tick", series[i].name);
         x += 150;
     }
     if (failures) {
-        write_line(file, x + 9, 35, x + 9, 49, "failed");
-        write_text(file, x + 24, 46, "start", "tick", "out of memory");
+        svg_line(file, x + 9, 35, x + 9, 49, "failed");
+        svg_text(file, x + 24, 46, "start", "tick", "out of memory");
         x += 150;
     }
     if (limit) {
-        write_line(file, x, 42, x + 18, 42, "limit");
-        write_text(file, x + 24, 46, "start", "tick", "limit");
+        svg_line(file, x, 42, x + 18, 42, "limit");
+        svg_text(file, x + 24, 46, "start", "tick", "limit");
     }
 }
 
 /* -- the picture ------------------------------------------------------------------------------------ */
-
-static const char head[] =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
-    "<style>text{font-family:sans-serif;fill:#222}.title{font-size:16px}.label{font-size:13px}.tick{font-size:12px}"
-    ".grid{stroke:#e3e6ea}.axis{stroke:#555}.failed{stroke:#c22;stroke-width:1.2}.limit{stroke:#333;stroke-dasharray:5 4}</style>\n"
-    "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n";
 
 static bool
 write_failures(FILE *file, const struct chart *chart, const struct axis *time)
@@ -212,7 +179,7 @@ write_failures(FILE *file, const struct chart *chart, const struct axis *time)
         if (!chart->samples[i].failed)
             continue;
         double x = x_of(time, time_of(chart, &chart->samples[i]));
-        write_line(file, x, MEMORY_TOP, x, MEMORY_TOP + MEMORY_HEIGHT, "failed");
+        svg_line(file, x, MEMORY_TOP, x, MEMORY_TOP + MEMORY_HEIGHT, "failed");
         any = true;
     }
     return any;
@@ -226,14 +193,14 @@ chart_write(FILE *file, const struct chart *chart)
     double limit = (double)chart->limit_bytes / memory.scale;
     bool limited = limit > 0 && limit <= memory.top;
 
-    fprintf(file, head, WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
-    write_text(file, LEFT, 24, "start", "title", chart->title);
+    svg_begin(file, WIDTH, HEIGHT);
+    svg_text(file, LEFT, 24, "start", "title", chart->title);
     snprintf(text, sizeof(text), "memory (%s)", memory.unit);
     write_value_axis(file, &memory, MEMORY_TOP, MEMORY_HEIGHT, text);
     write_value_axis(file, &share, FRAGMENTATION_TOP, FRAGMENTATION_HEIGHT, "fragmentation");
     bool failures = write_failures(file, chart, &time);
     if (limited)
-        write_line(file, LEFT, MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), WIDTH - RIGHT,
+        svg_line(file, LEFT, MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), WIDTH - RIGHT,
                    MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), "limit");
     for (size_t i = 0; i < SERIES_COUNT; i++)
         write_series(file, chart, &series[i], &time, &memory);
@@ -241,7 +208,7 @@ chart_write(FILE *file, const struct chart *chart)
     write_time_axis(file, &time, MEMORY_TOP, MEMORY_HEIGHT, true);
     write_time_axis(file, &time, FRAGMENTATION_TOP, FRAGMENTATION_HEIGHT, true);
     snprintf(text, sizeof(text), chart->by_operations ? "%s of the log" : "time in the log (%s)", time.unit);
-    write_text(file, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 16, "middle", "label", text);
+    svg_text(file, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 16, "middle", "label", text);
     write_legend(file, failures, limited);
-    fputs("</svg>\n", file);
+    svg_end(file);
 }

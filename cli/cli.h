@@ -9,6 +9,8 @@
 
 enum { EXIT_WELL = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+/* Measures what Ferry's calls cost on this machine. */
+int command_bench(int argc, char **argv);
 /* Print versions and every place of a context. */
 int command_info(int argc, char **argv);
 /* Run an allocation log again with the pool, and tell what it costs. */

@@ -19,7 +19,7 @@ enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15 };
 
 static const char usage_text[] =
     "usage: ferry info [-j] [-d DEVICES] [-o FILE]\n\n"
-    "Print versions and, for every place where a buffer can have a copy, what it is and its memory.\n\n"
+    "Prints versions and, for every place where a buffer can have a replica, what it is, its memory and what it can do.\n\n"
     "  -d, --device DEVICES  a list such as host, emulated:2, cuda or cuda:0,cuda:1;\n"
     "                        default: FERRY_DEVICE, else every CUDA device, else host\n"
     "  -j, --json            as JSON\n"
@@ -32,7 +32,7 @@ struct request {
     bool json;
 };
 
-/* What there is to tell. Strings belong to the context. */
+/* What the command prints. Strings belong to the context. */
 struct report {
     const char *devices; /* the list that was opened */
     char chosen[DEVICES_MAX * sizeof("cuda:00,")]; /* its text when it was chosen here */
@@ -41,7 +41,7 @@ struct report {
     char why_no_cuda[512];
     const char *kernel_cache; /* the folder of compiled kernels; NULL: none */
     char kernel_cache_text[4096];
-    bool cufile; /* is the library of GPUDirect Storage there? */
+    bool cufile; /* was the library of GPUDirect Storage found? */
     char why_no_cufile[512];
     int place_count;
     ferry_place_info places[PLACES_MAX];
@@ -57,7 +57,7 @@ static const struct capability {
     {FERRY_CAN_MANAGE_CONCURRENTLY, "manage-concurrently"},
     {FERRY_CAN_LOAD_CODE, "load-code"},
     {FERRY_CAN_COMPILE, "compile"},
-    {FERRY_CAN_RUN_HOST_FUNCTION, "run-host-body"},
+    {FERRY_CAN_RUN_HOST_FUNCTION, "run-host-function"},
     {FERRY_CAN_BATCH, "batch"},
     {FERRY_CAN_PEER, "peer"},
     {FERRY_CAN_CAPTURE, "capture"},
@@ -66,7 +66,7 @@ static const struct capability {
 
 enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };
 
-/* Can this list be opened? Its sentence is kept when not. */
+/* Returns whether this list can be opened; if not, ferry_last_error() says why. */
 static bool
 can_open(const char *devices)
 {
@@ -143,58 +143,169 @@ fail:
     return status;
 }
 
-static void
-print_capabilities(FILE *file, uint64_t bits)
-{
-    const char *between = "";
+/* -- the tables ------------------------------------------------------------------------------------- */
 
-    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
-        if (bits & capability_names[i].bit) {
-            fprintf(file, "%s%s", between, capability_names[i].name);
-            between = ", ";
-        }
+/* At most this many characters of a cell are printed. */
+enum { CELL = 64 };
+
+/* Text of one cell. Names of devices come from drivers. */
+struct cell {
+    char text[CELL];
+};
+
+enum { PLACE_COLUMNS = 8 };
+
+static const char *const place_titles[PLACE_COLUMNS] = {"Place", "Kind", "Number", "Name", "Memory", "Free", "Driver", "Capability"};
+/* Numbers end at the right edge of their column. */
+static const bool place_right[PLACE_COLUMNS] = {true, false, true, false, true, true, true, true};
+
+static struct cell
+cell_of_version(bool known, int major, int minor)
+{
+    struct cell cell = {"-"};
+    if (known)
+        snprintf(cell.text, sizeof(cell.text), "%d.%d", major, minor);
+    return cell;
+}
+
+static struct cell
+cell_of_bytes(size_t bytes)
+{
+    struct cell cell;
+    snprintf(cell.text, sizeof(cell.text), "%.0f MiB", (double)bytes / 1048576.0);
+    return cell;
+}
+
+static struct cell
+cell_of_number(int number)
+{
+    struct cell cell;
+    snprintf(cell.text, sizeof(cell.text), "%d", number);
+    return cell;
+}
+
+static struct cell
+cell_of_text(const char *text)
+{
+    struct cell cell;
+    snprintf(cell.text, sizeof(cell.text), "%s", text);
+    return cell;
+}
+
+static void
+fill_place(const struct report *report, int place, struct cell out[PLACE_COLUMNS])
+{
+    const ferry_place_info *info = &report->places[place];
+
+    out[0] = cell_of_number(place);
+    out[1] = cell_of_text(info->kind);
+    out[2] = cell_of_number(info->native);
+    out[3] = cell_of_text(info->name);
+    out[4] = cell_of_bytes(report->memory[place].total);
+    out[5] = cell_of_bytes(report->memory[place].free);
+    out[6] = cell_of_version(info->driver_version, info->driver_version / 1000, info->driver_version % 1000 / 10);
+    out[7] = cell_of_version(info->architecture, info->architecture / 10, info->architecture % 10);
+}
+
+/* The last column is not filled up with spaces. */
+static void
+print_cell(FILE *file, const char *text, int width, bool right, bool last)
+{
+    int fill = width - (int)strlen(text);
+
+    fprintf(file, "  %*s", right && fill > 0 ? fill : 0, "");
+    output_text(file, text);
+    if (!right && !last)
+        fprintf(file, "%*s", fill > 0 ? fill : 0, "");
+}
+
+static void
+print_places(FILE *file, const struct report *report)
+{
+    struct cell cells[PLACES_MAX][PLACE_COLUMNS];
+    int widths[PLACE_COLUMNS];
+
+    for (int place = 0; place < report->place_count; place++)
+        fill_place(report, place, cells[place]);
+    for (int column = 0; column < PLACE_COLUMNS; column++) {
+        widths[column] = (int)strlen(place_titles[column]);
+        for (int place = 0; place < report->place_count; place++)
+            if ((int)strlen(cells[place][column].text) > widths[column])
+                widths[column] = (int)strlen(cells[place][column].text);
     }
-    fputs(*between ? "\n" : "none\n", file);
+    fputc('\n', file);
+    for (int column = 0; column < PLACE_COLUMNS; column++)
+        print_cell(file, place_titles[column], widths[column], place_right[column], column + 1 == PLACE_COLUMNS);
+    for (int place = 0; place < report->place_count; place++) {
+        fputc('\n', file);
+        for (int column = 0; column < PLACE_COLUMNS; column++)
+            print_cell(file, cells[place][column].text, widths[column], place_right[column], column + 1 == PLACE_COLUMNS);
+    }
+    fputc('\n', file);
 }
 
 static void
-print_bytes(FILE *file, const char *name, size_t bytes)
+print_answer(FILE *file, const char *question, const struct report *report, bool (*answer)(const ferry_place_info *info, uint64_t bit), uint64_t bit)
 {
-    fprintf(file, "  %-28s%.0f MiB (%zu bytes)\n", name, (double)bytes / 1048576.0, bytes);
+    fprintf(file, "  %-28s", question);
+    for (int place = 0; place < report->place_count; place++)
+        fprintf(file, "  %3s", answer(&report->places[place], bit) ? "yes" : "-");
+    fputc('\n', file);
+}
+
+static bool
+has_capability(const ferry_place_info *info, uint64_t bit)
+{
+    return info->capabilities & bit;
+}
+
+static bool
+shares_memory(const ferry_place_info *info, uint64_t bit)
+{
+    (void)bit;
+    return info->coherent;
 }
 
 static void
-print_place(FILE *file, int place, const ferry_place_info *info, const ferry_memory_info *memory)
+print_capabilities(FILE *file, const struct report *report)
 {
-    fprintf(file, "\nPlace %d: \"%s\"\n", place, info->name);
-    fprintf(file, "  %-28s%s\n", "Kind:", info->kind);
-    fprintf(file, "  %-28s%d\n", "Native ordinal:", info->native);
-    if (info->driver_version)
-        fprintf(file, "  %-28s%d.%d\n", "CUDA driver version:", info->driver_version / 1000,
-                info->driver_version % 1000 / 10);
-    if (info->architecture)
-        fprintf(file, "  %-28s%d.%d\n", "CUDA capability:", info->architecture / 10, info->architecture % 10);
-    fprintf(file, "  %-28s%s\n", "Shares the host's memory:", info->coherent ? "yes" : "no");
-    fprintf(file, "  %-28s", "Can:");
-    print_capabilities(file, info->capabilities);
-    print_bytes(file, "Memory, total:", memory->total);
-    print_bytes(file, "Memory, free:", memory->free);
+    fprintf(file, "\n  %-28s", "At place");
+    for (int place = 0; place < report->place_count; place++)
+        fprintf(file, "  %3d", place);
+    fputc('\n', file);
+    print_answer(file, "shares the host's memory", report, shares_memory, 0);
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++)
+        print_answer(file, capability_names[i].name, report, has_capability, capability_names[i].bit);
+}
+
+static void
+print_line(FILE *file, const char *name, const char *prefix, const char *text)
+{
+    fprintf(file, "%-14s%s", name, prefix);
+    output_text(file, text);
+    fputc('\n', file);
 }
 
 static void
 print_text(FILE *file, const struct report *report)
 {
-    fprintf(file, "ferry %s, headers %s\n", ferry_version(), FERRY_VERSION);
-    fprintf(file, "Devices: %s\n", report->devices);
+    char versions[128];
+
+    snprintf(versions, sizeof(versions), "%s, headers %s", ferry_version(), FERRY_VERSION);
+    print_line(file, "Ferry", "", versions);
+    print_line(file, "Devices", "", report->devices);
     if (report->cuda_tried && !report->cuda)
-        fprintf(file, "CUDA: none: %s\n", report->why_no_cuda);
-    fprintf(file, "cuFile: %s%s\n", report->cufile ? "there, not used: files go through host memory" : "none: ", report->why_no_cufile);
-    fprintf(file, "Kernel cache: %s%s\n", report->kernel_cache ? "" : "none: ", report->kernel_cache_text);
-    for (int place = 0; place < report->place_count; place++)
-        print_place(file, place, &report->places[place], &report->memory[place]);
-    fprintf(file, "\nferry info, version = %s, device places = %d, Result = PASS\n", ferry_version(),
-            report->place_count - 1);
+        print_line(file, "CUDA", "none: ", report->why_no_cuda);
+    if (report->cufile)
+        print_line(file, "cuFile", "", "found, not used: files go through host memory");
+    else
+        print_line(file, "cuFile", "none: ", report->why_no_cufile);
+    print_line(file, "Kernel cache", report->kernel_cache ? "" : "none: ", report->kernel_cache_text);
+    print_places(file, report);
+    print_capabilities(file, report);
 }
+
+/* -- JSON ------------------------------------------------------------------------------------------- */
 
 /* A version or architecture that a place does not have is null, never 0. */
 static void

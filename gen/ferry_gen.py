@@ -25,7 +25,7 @@ def version_text(version):
     return f"ferry-gen {version or '(from a source tree)'}, type files of version {FORMAT_VERSION}, generated code of version {GEN_ABI}"
 
 
-def parse(arguments, version):
+def make_parser(version):
     parser = argparse.ArgumentParser(prog="ferry-gen", description=__doc__.split(": ", 1)[1])
     parser.add_argument("--version", action="version", version=version_text(version),
                         help="print the version of Ferry, of type files and of generated code")
@@ -55,7 +55,11 @@ def parse(arguments, version):
             continue  # the compiler's own
         command.add_argument("--target", choices=TARGETS, default=DEFAULT_TARGET.name,
                              help="the data model by which layouts that a file leaves out are computed (default: %(default)s)")
-    return parser.parse_args(arguments)
+    return parser
+
+
+def parse(arguments, version):
+    return make_parser(version).parse_args(arguments)
 
 
 def template_folder(asked, program):

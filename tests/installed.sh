@@ -30,6 +30,14 @@ if [ -n "$static" ] && ldd "$stage/vector_add" | grep -q libferry; then
     exit 1
 fi
 
+for file in man/man1/ferry.1 man/man1/ferry-gen.1 bash-completion/completions/ferry bash-completion/completions/ferry-gen \
+    zsh/site-functions/_ferry zsh/site-functions/_ferry-gen; do
+    [ -s "$stage$prefix/share/$file" ] || {
+        echo "share/$file is not installed"
+        exit 1
+    }
+done
+
 # ferry-mpi has a pkg-config file and a component of the CMake package by itself.
 if [ -e "$libdir/pkgconfig/ferry-mpi.pc" ]; then
     mkdir "$stage/staged" # --define-variable would be for MPI's own files too

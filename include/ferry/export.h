@@ -8,6 +8,10 @@
  * functions whose result must not be ignored. Others are for the generated headers.
  */
 
+/**
+ * FERRY_API marks the functions that the library exports, and FERRY_NODISCARD those whose result
+ * must not be ignored. FERRY_PRINTF lets the compiler check a format and its arguments.
+ */
 #if defined(__GNUC__) || defined(__clang__)
 #ifdef FERRY_BUILDING_LIBRARY /*
                                * checked runs use the section to tell functions of the library from
@@ -40,6 +44,7 @@
 #define FERRY_INLINE static inline
 #endif
 
+/** These stand around the declarations of a header, and give them C linkage in C++. */
 #ifdef __cplusplus
 #define FERRY_BEGIN_DECLS extern "C" {
 #define FERRY_END_DECLS }

@@ -121,6 +121,7 @@ template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public er
     }
 };
 
+/** The exceptions of the statuses, by name. */
 using invalid_argument = status_error<FERRY_ERROR_INVALID_ARGUMENT>;
 using out_of_range = status_error<FERRY_ERROR_OUT_OF_RANGE>;
 using overflow = status_error<FERRY_ERROR_OVERFLOW>;

@@ -58,6 +58,7 @@ template <typename type> struct ferryi_kinds_of {
                                                                                : FERRYI_HOLDS_ANY;
 };
 
+/** For generated code: true when a C type, or a field of a struct, can hold values of a kind. */
 #define FERRY_TYPE_HOLDS(type, kind) ((ferryi_kinds_of<type>::value >> (kind) & 1u) != 0)
 #define FERRY_FIELD_HOLDS(type, field, kind) ((ferryi_kinds_of<decltype(((type *)0)->field)>::value >> (kind) & 1u) != 0)
 

@@ -9,8 +9,11 @@
 
 FERRY_BEGIN_DECLS
 
+/** Elements of one type that live on the host and on devices, see <ferry/buffer.h>. */
 typedef struct ferry_buffer ferry_buffer;
+/** An ordered queue of device work, see <ferry/stream.h>. */
 typedef struct ferry_stream ferry_stream;
+/** The devices of a program with their pools and buffers, see <ferry/context.h>. */
 typedef struct ferry_context ferry_context;
 
 /** Passed as a count, it means every element from the offset to the end of the buffer or view. */

@@ -16,7 +16,7 @@ FERRY_BEGIN_DECLS
  * it failed.
  */
 typedef enum ferry_status {
-    FERRY_OK = 0,
+    FERRY_OK = 0,                     /**< the call succeeded */
     FERRY_ERROR_INVALID_ARGUMENT = 1, /**< an argument is NULL, an empty handle or an unknown value,
                                            or the call would write to read-only memory */
     FERRY_ERROR_OUT_OF_RANGE = 2,     /**< the range ends after the end of the buffer; or a checked

@@ -93,13 +93,38 @@ def check_json(tap, ferry, version, arguments, device, kinds):
     tap.case(name, problems)
 
 
+def columns_of(lines):
+    """The cells of a table: columns are at least two spaces apart."""
+    return [re.split(r"  +", line.strip()) for line in lines]
+
+
 def check_text(tap, ferry):
     done = ferry("info")
     tap.case("info says why there is no CUDA", expect(
         (done.returncode == 0, f"exit status {done.returncode} {done.stderr}"),
-        ("CUDA: none: " in done.stdout and ABSENT in done.stdout, done.stdout),
-        (re.search(r"^  Memory, total: +\d+ MiB \(\d+ bytes\)$", done.stdout, re.M), "memory line"),
-        (done.stdout.endswith("Result = PASS\n"), "last line")))
+        (re.search(r"^CUDA +none: ", done.stdout, re.M) and ABSENT in done.stdout, done.stdout)))
+    done = ferry("info", "-d", "emulated:2")
+    info = json.loads(ferry("info", "-j", "-d", "emulated:2").stdout)
+    head, places, capabilities = [part.splitlines() for part in done.stdout.split("\n\n")]
+    titles, *rows = columns_of(places)
+    wanted = [[str(place["place"]), place["kind"], str(place["native"]), place["name"], f"{place['memory']['total_bytes'] / 2**20:.0f} MiB"]
+              for place in info["places"]]
+    tap.case("info has a line for each place", expect(
+        (titles == ["Place", "Kind", "Number", "Name", "Memory", "Free", "Driver", "Capability"], str(titles)),
+        ([row[:5] for row in rows] == wanted, f"{rows} is not {wanted}"), (all(len(row) == 8 for row in rows), "cells are missing"),
+        (not any(line.endswith(" ") for line in done.stdout.splitlines()), "spaces at the end of a line")))
+    # Each title begins or ends where all cells of its column do.
+    ends = [[match.span() for match in re.finditer(r"\S+(?: \S+)*", line)] for line in places]
+    tap.case("info has straight columns", expect(*(
+        (all(spans[column][0] == ends[0][column][0] for spans in ends) or all(spans[column][1] == ends[0][column][1] for spans in ends), titles[column])
+        for column in range(8))))
+    names, *answers = columns_of(capabilities)
+    shown = {row[0]: row[1:] for row in answers}
+    tap.case("info has a line for each capability", expect(
+        (names == ["At place", "0", "1", "2"], str(names)), (len(head) >= 4, str(head)),
+        (shown.pop("shares the host's memory", None) == ["yes", "-", "-"], str(shown)),
+        (all(shown[name][place["place"]] == ("yes" if name in place["capabilities"] else "-") for name in shown for place in info["places"]), str(shown)),
+        ("run-host-function" in shown, str(shown))))
     done = ferry("info", "-d", "cuda")
     tap.case("info -d of an absent device", expect(
         (done.returncode == 1, f"exit status {done.returncode}"), ("FERRY_ERROR_NO_DEVICE" in done.stderr, done.stderr)))
@@ -131,13 +156,13 @@ def check_cufile(tap, ferry, fakecufile):
         info = json.loads(ferry("info", "-j", "-d", "host", libraries=folder).stdout)
         text = ferry("info", "-d", "host", libraries=folder).stdout
         tap.case("info with cuFile", expect(
-            (info["cufile"] is True and info["why_no_cufile"] is None, str(info)), ("\ncuFile: there, not used" in text, text)))
+            (info["cufile"] is True and info["why_no_cufile"] is None, str(info)), (re.search("^cuFile +found, not used", text, re.M), text)))
         library.unlink()
         library.write_bytes(b"no library at all")
         info = json.loads(ferry("info", "-j", "-d", "host", libraries=folder).stdout)
         text = ferry("info", "-d", "host", libraries=folder).stdout
         tap.case("info with a cuFile that does not load", expect(
-            (info["cufile"] is False and folder in info["why_no_cufile"], str(info)), ("\ncuFile: none: " in text, text)))
+            (info["cufile"] is False and folder in info["why_no_cufile"], str(info)), (re.search("^cuFile +none: ", text, re.M), text)))
 
 
 def check_kernel_cache(tap, ferry):
@@ -148,14 +173,14 @@ def check_kernel_cache(tap, ferry):
         text = ferry("info", "-d", "host", cache=path).stdout
         tap.case("info with a kernel cache", expect(
             (info["kernel_cache"] == path and info["why_no_kernel_cache"] is None, str(info)),
-            (f"\nKernel cache: {path}\n" in text, text), (not os.path.exists(path), "it was made")))
+            (f"\nKernel cache  {path}\n" in text, text), (not os.path.exists(path), "it was made")))
         pathlib.Path(path).mkdir()
         os.chmod(path, 0o777)
         info = json.loads(ferry("info", "-j", "-d", "host", cache=path).stdout)
         text = ferry("info", "-d", "host", cache=path).stdout
         tap.case("info with a kernel cache that others could write", expect(
             (info["kernel_cache"] is None and "others may write" in info["why_no_kernel_cache"], str(info)),
-            ("\nKernel cache: none: " in text, text)))
+            ("\nKernel cache  none: " in text, text)))
 
 
 def main():

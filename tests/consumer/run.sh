@@ -34,7 +34,7 @@ contains() {
 # A copy, so that the templates can be changed.
 copy_ferry() {
     mkdir -p "$1"
-    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran mpi cli python; do
+    for entry in meson.build meson_options.txt LICENSE cmake gen templates include src fortran mpi cli python docs; do
         cp -R "$root/$entry" "$1"
     done
 }

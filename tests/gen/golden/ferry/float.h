@@ -346,9 +346,8 @@ ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float 
 }
 
 /**
- * This function and the next two open a host scope on `count` elements that start at element
- * `offset`, and set `*out` to the address of that element. Otherwise they do the same as
- * ferry_float_read_host(), ferry_float_update_host() and ferry_float_overwrite_host().
+ * Does the same as ferry_float_read_host() on `count` elements that start at element
+ * `offset`, and sets `*out` to the address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -364,6 +363,7 @@ ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** Does the same as ferry_float_update_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -378,6 +378,7 @@ ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** Does the same as ferry_float_overwrite_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
@@ -457,9 +458,8 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
 }
 
 /**
- * This function and the next two open a device scope on `count` elements that start at element
- * `offset`, and set `*out` to the device address of that element. Otherwise they do the same as
- * ferry_float_read_device(), ferry_float_update_device() and ferry_float_overwrite_device().
+ * Does the same as ferry_float_read_device() on `count` elements that start at element
+ * `offset`, and sets `*out` to the device address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -475,6 +475,7 @@ ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** Does the same as ferry_float_update_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
@@ -489,6 +490,7 @@ ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t
     return status;
 }
 
+/** Does the same as ferry_float_overwrite_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)

@@ -501,9 +501,8 @@ mylib_cell_overwrite_host(mylib_cell_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * This function and the next two open a host scope on `count` elements that start at element
- * `offset`, and set `*out` to the address of that element. Otherwise they do the same as
- * mylib_cell_read_host(), mylib_cell_update_host() and mylib_cell_overwrite_host().
+ * Does the same as mylib_cell_read_host() on `count` elements that start at element
+ * `offset`, and sets `*out` to the address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -519,6 +518,7 @@ mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count
     return status;
 }
 
+/** Does the same as mylib_cell_update_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
@@ -533,6 +533,7 @@ mylib_cell_update_host_range(mylib_cell_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** Does the same as mylib_cell_overwrite_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
@@ -612,9 +613,8 @@ mylib_cell_overwrite_device(mylib_cell_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * This function and the next two open a device scope on `count` elements that start at element
- * `offset`, and set `*out` to the device address of that element. Otherwise they do the same as
- * mylib_cell_read_device(), mylib_cell_update_device() and mylib_cell_overwrite_device().
+ * Does the same as mylib_cell_read_device() on `count` elements that start at element
+ * `offset`, and sets `*out` to the device address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -630,6 +630,7 @@ mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** Does the same as mylib_cell_update_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)
@@ -644,6 +645,7 @@ mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** Does the same as mylib_cell_overwrite_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)

@@ -373,9 +373,8 @@ mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct m
 }
 
 /**
- * This function and the next two open a host scope on `count` elements that start at element
- * `offset`, and set `*out` to the address of that element. Otherwise they do the same as
- * mylib_vec3_read_host(), mylib_vec3_update_host() and mylib_vec3_overwrite_host().
+ * Does the same as mylib_vec3_read_host() on `count` elements that start at element
+ * `offset`, and sets `*out` to the address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
@@ -391,6 +390,7 @@ mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count
     return status;
 }
 
+/** Does the same as mylib_vec3_update_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -405,6 +405,7 @@ mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** Does the same as mylib_vec3_overwrite_host() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
@@ -484,9 +485,8 @@ mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferr
 }
 
 /**
- * This function and the next two open a device scope on `count` elements that start at element
- * `offset`, and set `*out` to the device address of that element. Otherwise they do the same as
- * mylib_vec3_read_device(), mylib_vec3_update_device() and mylib_vec3_overwrite_device().
+ * Does the same as mylib_vec3_read_device() on `count` elements that start at element
+ * `offset`, and sets `*out` to the device address of that element.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
@@ -502,6 +502,7 @@ mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
     return status;
 }
 
+/** Does the same as mylib_vec3_update_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
@@ -516,6 +517,7 @@ mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t c
     return status;
 }
 
+/** Does the same as mylib_vec3_overwrite_device() on `count` elements that start at `offset`. */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)

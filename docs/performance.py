@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes docs/performance.md and its pictures from the newest committed records of each device.
+
+usage: performance.py [--results FOLDER] [--docs FOLDER] [--check]
+
+With --check nothing is written: exit status 1 and a line for each file that differs. The output depends on the records alone.
+"""
+
+import argparse
+import dataclasses
+import html
+import json
+import math
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+COLOURS = ["#1f6fb2", "#e08e0b", "#4f9d69", "#9aa5b1", "#7b3294", "#b23a48"]
+NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(.+)-([a-z_]+)\.json")
+HEAD = """<!-- Written by docs/performance.py from bench/results. Edit those, not this file. -->
+# Performance
+
+Every figure on this page is in a record that is committed in `bench/results`, and `docs/performance.py` writes the page from
+the newest record of each benchmark. `./dev bench NAME --json FILE` measures one again, and `ferry bench` measures the
+essentials on any machine in a minute. A goal is what a benchmark demands; the page lists each one that a record misses.
+"""
+PURPOSES = {
+    "transfer": "Copies between the host and the device, by size. The peer is `memcpy` of the same bytes between the same memories "
+                "on the emulated device, and the driver's own copy of pinned memory on a GPU.",
+    "access": "Opening and closing a scope where the data already is. The peer is two atomic operations in a shared library, the least "
+              "that is safe between threads.",
+    "pool": "Allocating a block and freeing it: the geometric mean of 25 patterns of sizes and orders.",
+    "convert": "Conversions between arrays that the second-level cache holds; bytes read and written.",
+    "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",
+    "batch": "Many small copies in one call; the peer copies them one by one.",
+    "file": "Reading a file into a buffer, and copying a file.",
+}
+
+
+@dataclasses.dataclass
+class Bench:
+    name: str
+    date: str
+    environment: dict
+    records: list
+
+
+def read_results(folder):
+    """{device: {bench: the newest}}"""
+    devices = {}
+    for path in sorted(folder.glob("*.json")): # by date
+        date, device, name = NAME.fullmatch(path.name).groups()
+        environment, *records = json.loads(path.read_text(encoding="utf-8"))
+        devices.setdefault(device, {})[name] = Bench(name, date, environment, records)
+    return devices
+
+
+def number(value):
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+# -- pictures ----------------------------------------------------------------------------------------
+
+def text(x, y, what, anchor="start", size=12):
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{html.escape(what)}</text>'
+
+
+def line(x1, y1, x2, y2, colour):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+
+
+def picture(width, height, title, parts):
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+        f"<title>{html.escape(title)}</title>", "<style>text{font-family:sans-serif;fill:#222}</style>",
+        f'<rect width="{width}" height="{height}" fill="white"/>', *parts, "</svg>", ""])
+
+
+def round_step(span):
+    power = 10 ** math.floor(math.log10(span / 5))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= span / 5 * 0.999)
+
+
+def size_text(size):
+    return f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+
+
+def legend(names, left, top, colours=COLOURS):
+    for index, name in enumerate(names):
+        yield f'<rect x="{left + 190 * index:.1f}" y="{top - 9}" width="14" height="10" fill="{colours[index]}"/>'
+        yield text(left + 190 * index + 20, top, name)
+
+
+def curves(series, title, unit, left, top, width, height, most):
+    """{name: [(bytes, value)]} over a logarithmic axis of sizes."""
+    sizes = sorted({size for points in series.values() for size, _ in points})
+    low, high = math.log2(sizes[0]), math.log2(sizes[-1])
+    step = round_step(most)
+    top_value = math.ceil(most / step) * step
+    yield text(left, top - 10, title, size=13)
+    for index in range(round(top_value / step) + 1):
+        y = top + height * (1 - index * step / top_value)
+        yield line(left, y, left + width, y, "#e3e6ea")
+        yield text(left - 6, y + 4, f"{index * step:g}", "end")
+    yield text(left - 6, top - 10, unit, "end")
+    for size in sizes[::2]:
+        x = left + width * (math.log2(size) - low) / (high - low)
+        yield line(x, top + height, x, top + height + 5, "#555")
+        yield text(x, top + height + 19, size_text(size), "middle", 11)
+    for index, points in enumerate(series.values()):
+        path = " ".join(f"{left + width * (math.log2(size) - low) / (high - low):.1f},{top + height * (1 - value / top_value):.1f}" for size, value in points)
+        yield f'<polyline fill="none" stroke="{COLOURS[index]}" stroke-width="2" points="{path}"/>'
+
+
+def bars(rows, unit, title):
+    """[(label, [(name, value)])]: horizontal bars in groups."""
+    names = list(dict.fromkeys(name for _, values in rows for name, _ in values))
+    colours = dict(zip(names, COLOURS))
+    most = max(value for _, values in rows for _, value in values)
+    y, parts = 56, [text(16, 22, f"{title}, {unit}", size=14), *(legend(names, 170, 44) if len(names) > 1 else [])]
+    for label, values in rows:
+        parts.append(text(160, y + 7 * len(values) + 3, label, "end"))
+        for name, value in values:
+            parts.append(f'<rect x="170" y="{y}" width="{480 * value / most:.1f}" height="12" fill="{colours[name]}"/>')
+            parts.append(text(176 + 480 * value / most, y + 10, number(value), size=11))
+            y += 14
+        y += 8
+    return picture(720, y + 8, title, parts)
+
+
+def draw_transfer(bench):
+    sizes = {"KiB": 1 << 10, "MiB": 1 << 20}
+    found = {"upload": {}, "download": {}}
+    for record in bench.records:
+        matched = re.fullmatch(r"(\d+)(KiB|MiB)/(pageable|pinned)", record["case"])
+        if matched and record["metric"] in found:
+            at, series = int(matched[1]) * sizes[matched[2]], found[record["metric"]]
+            series.setdefault(f"Ferry, {matched[3]}", []).append((at, record["value"]))
+            series.setdefault(f"{record['peer']}, {matched[3]}", []).append((at, record["peer_value"]))
+    order = sorted(found["upload"], key=lambda name: not name.startswith("Ferry"))
+    most = max(value for series in found.values() for points in series.values() for _, value in points)
+    parts = list(legend(order, 60, 24))
+    for metric, left in (("upload", 60), ("download", 520)):
+        series = {name: sorted(found[metric][name]) for name in order}
+        parts += curves(series, "Host to device" if metric == "upload" else "Device to host", "GB/s", left, 66, 380, 220, most)
+    return picture(940, 320, "Copies by size", parts)
+
+
+def draw_access(bench):
+    rows = [(record["case"].removesuffix("/1thread"), [("Ferry", record["value"]), ("two atomic operations", record["peer_value"])])
+            for record in bench.records if record["metric"] == "open_close" and record["case"].endswith("/1thread") and record["peer"]]
+    return bars(rows, "ns", "Opening and closing a scope")
+
+
+def draw_pool(bench):
+    records = [record for record in bench.records if record["case"] == "geomean" and record["metric"] == "take_give"]
+    rows = [("Ferry", [("", records[0]["value"])]), *((record["peer"], [("", record["peer_value"])]) for record in records)]
+    return bars(rows, "ns", "Allocating and freeing a block")
+
+
+def draw_convert(bench):
+    rows = {}
+    for record in bench.records:
+        matched = re.fullmatch(r"L2/(\w+)_to_(\w+)", record["case"])
+        if matched and record["peer"] == "OpenCV convertTo":
+            rows[f"{matched[1]} to {matched[2]}"] = [("Ferry", record["value"]), ("OpenCV convertTo", record["peer_value"])]
+    return bars(list(rows.items()), "GB/s", "Conversions")
+
+
+DRAW = {"transfer": draw_transfer, "access": draw_access, "pool": draw_pool, "convert": draw_convert}
+ORDER = ["transfer", "access", "pool", "convert"]
+
+
+# -- the page ------------------------------------------------------------------------------------------
+
+def table(records):
+    yield "| case | metric | value | peer | its value | goal |"
+    yield "|---|---|---|---|---|---|"
+    for record in records:
+        peer, value = (record["peer"], number(record["peer_value"])) if record["peer"] else ("", "")
+        goal = f"{'ratio' if record['peer'] else 'value'} {record['goal']}{'' if record['met'] else ', missed'}" if record["goal"] else ""
+        yield f"| {record['case']} | {record['metric']} | {number(record['value'])} {record['unit']} | {peer} | {value} | {goal} |"
+
+
+def results_of(bench):
+    """What a picture does not show: all records where there is none, else the goals that are missed."""
+    goals = [record for record in bench.records if record["goal"]]
+    missed = [record for record in goals if not record["met"]]
+    if goals:
+        yield f"{len(goals) - len(missed)} of {len(goals)} goals are met" + (", and these are not:" if missed and bench.name in DRAW else ".")
+        yield ""
+    if bench.name not in DRAW:
+        yield from table(bench.records)
+    elif missed:
+        yield from table(missed)
+
+
+def environment_text(bench):
+    environment = bench.environment
+    driver = f", driver {environment['driver']}" if environment["driver"] else ""
+    return f"{bench.date}, {environment['device']}{driver}, {environment['cores']} cores of {environment['cpu']}, {environment['compiler']}"
+
+
+def write_page(devices):
+    """{path in docs: text}"""
+    files, lines = {}, [HEAD]
+    for device, benches in sorted(devices.items()):
+        lines += [f"## {device}", ""]
+        if device == "emulated":
+            lines += ["The device is emulated: its memory is host memory, and a thread copies. It shows what Ferry adds, not what a link bears.", ""]
+        for name in sorted(benches, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):
+            bench = benches[name]
+            lines += [f"### {device}: {name}", "", PURPOSES.get(name, ""), "", f"Measured {environment_text(bench)}: `./dev bench {name}`.", ""]
+            if name in DRAW:
+                path = f"pictures/performance-{device}-{name}.svg"
+                files[path] = DRAW[name](bench)
+                lines += [f"![{name} on {device}]({path})", ""]
+            lines += [*results_of(bench), ""]
+    page = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
+    return {"performance.md": page, **files}
+
+
+def differences(docs, files):
+    for path, wanted in files.items():
+        target = docs / path
+        if not target.is_file() or target.read_text(encoding="utf-8") != wanted:
+            yield f"docs/{path} does not show the newest records; docs/performance.py writes it"
+    for path in sorted(docs.glob("pictures/performance-*.svg")):
+        if f"pictures/{path.name}" not in files:
+            yield f"docs/pictures/{path.name} belongs to no record; remove it"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=pathlib.Path, default=HERE.parent / "bench" / "results")
+    parser.add_argument("--docs", type=pathlib.Path, default=HERE)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    files = write_page(read_results(options.results))
+    if options.check:
+        found = list(differences(options.docs, files))
+        print("\n".join(found), end="\n" if found else "")
+        return 1 if found else 0
+    for path, content in files.items():
+        (options.docs / path).write_text(content, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

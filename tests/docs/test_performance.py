@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""docs/performance.md and its pictures are those that docs/performance.py writes from the committed records.
+
+usage: test_performance.py SOURCE-ROOT
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
+from tap import Tap  # noqa: E402
+
+
+def run(root, *arguments):
+    return subprocess.run([sys.executable, root / "docs" / "performance.py", *arguments], capture_output=True, text=True, check=False)
+
+
+def check_pictures(root):
+    """Pictures are XML, show numbers, and stay within their own size."""
+    for path in sorted((root / "docs" / "pictures").glob("performance-*.svg")):
+        svg = xml.etree.ElementTree.parse(path).getroot()
+        width = float(svg.get("width"))
+        ends = [float(rect.get("x", 0)) + float(rect.get("width")) for rect in svg.iter("{http://www.w3.org/2000/svg}rect")]
+        if "nan" in path.read_text(encoding="utf-8") or max(ends) > width:
+            yield f"{path.name}: no number, or wider than {width:g}"
+
+
+def check_changed(root, folder):
+    """A record that changes makes the page out of date, and an older one that changes does not."""
+    results, docs = folder / "results", folder / "docs"
+    shutil.copytree(root / "bench" / "results", results)
+    shutil.copytree(root / "docs", docs, ignore=shutil.ignore_patterns("*.py"))
+    where = ("--results", str(results), "--docs", str(docs), "--check")
+    by_bench = {}
+    for path in sorted(results.glob("*.json")):
+        by_bench.setdefault(path.name[10:], []).append(path)
+    older, newest = next(paths[-2:] for paths in by_bench.values() if len(paths) > 1 and "transfer" in paths[0].name)
+    for path, differs in ((older, False), (newest, True)):
+        records = json.loads(path.read_text(encoding="utf-8"))
+        for record in records[1:]:
+            record["value"] *= 0.9
+        path.write_text(json.dumps(records), encoding="utf-8")
+        done = run(root, *where)
+        if (done.returncode == 1) != differs:
+            yield f"{path.name}: exit status {done.returncode} {done.stdout} {done.stderr}"
+    (docs / "pictures" / "performance-gone-access.svg").write_text("<svg/>", encoding="utf-8")
+    if "performance-gone-access.svg belongs to no record" not in run(root, *where).stdout:
+        yield "a picture without records is not reported"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    tap = Tap()
+    done = run(root, "--check")
+    tap.case("the page shows the newest records", [] if done.returncode == 0 else [*done.stdout.splitlines(), *done.stderr.splitlines()])
+    shown = re.findall(r"\]\((pictures/[^)]+)\)", (root / "docs" / "performance.md").read_text(encoding="utf-8"))
+    tap.case("the page shows pictures", [] if len(shown) >= 4 else [str(shown)])
+    tap.case("pictures", list(check_pictures(root)))
+    with tempfile.TemporaryDirectory() as folder:
+        tap.case("changes of records", list(check_changed(root, pathlib.Path(folder))))
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
