@@ -220,22 +220,19 @@ report(const struct program *program, const struct summary *summary)
 static ferry_status
 run(const char *path, struct program *program)
 {
-    struct summary summary;
+    struct summary summary = {.least = 0};
     ferry_file_stats stats;
-    ferry_memory_info memory;
     ferry_transfer_stats moved;
     const ferry_file_pipeline_options pipeline = {.input = path,
                                                   .element = ferry_float_element(),
                                                   .work = work_on_chunk,
                                                   .user = program,
-                                                  .stream = NULL,
                                                   .chunk_bytes = CHUNK_BYTES,
                                                   .stats = &stats};
     ferry_status status;
     FERRY_TRY(status, fail, open_device(program));
     FERRY_TRY(status, fail, ferry_file_pipeline(program->context, &pipeline));
     FERRY_TRY(status, fail, summarize(program, &summary));
-    FERRY_TRY(status, fail, ferry_context_get_memory_info(program->context, 1, &memory));
     FERRY_TRY(status, fail, ferry_context_get_transfer_stats(program->context, &moved));
     report(program, &summary);
     fprintf(stderr, "%llu bytes in %llu chunks, %.2f GB/s; %llu bytes came back\n", (unsigned long long)stats.bytes_read,
