@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """The programs of a document compile without warnings, run on every kind of device, and print what the document says.
 
-usage: readme.py [--cpp] [--also LIBRARY] [--launcher COMMAND] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
+usage: readme.py [--cpp] [--also LIBRARY] [--launcher COMMAND] [--generator FERRY-GEN] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
 
 A program is a ```c block with a main(), with --cpp a ```cpp block; a ```text block right after it is its output.
-The words of COMMAND precede the program when it is run.
+The words of COMMAND precede the program when it is run. FERRY-GEN makes headers of the ```json blocks that are files of kernels.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -34,6 +35,18 @@ def compile_program(text, folder, libraries, includes, compiler, language):
     return program, done.stderr.splitlines() if done.returncode else []
 
 
+def generate_kernels(document, generator, folder):
+    """The headers lie in the folder then."""
+    problems = []
+    for text in re.findall(r"^```json\n(.*?)^```", document, re.S | re.M):
+        source = os.path.join(folder, "kernels.json")
+        pathlib.Path(source).write_text(text, encoding="utf-8")
+        header = os.path.join(folder, json.loads(text)["header"])
+        done = subprocess.run([*generator, "kernels", source, "-o", header], capture_output=True, text=True, check=False)
+        problems += done.stderr.splitlines() if done.returncode else []
+    return problems
+
+
 def run_program(program, launcher, device, expected):
     environment = {**os.environ, "FERRY_DEVICE": device}
     done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
@@ -51,19 +64,22 @@ def main():
     parser.add_argument("--cpp", action="store_true")
     parser.add_argument("--also", action="append", default=[])
     parser.add_argument("--launcher", type=shlex.split, default=[])
+    parser.add_argument("--generator", action="append", default=[])
     parser.add_argument("document")
     parser.add_argument("library")
     parser.add_argument("includes", nargs="+")
     given = parser.parse_args(sys.argv[1:end])
     language = "cpp" if given.cpp else "c"
     libraries = [*given.also, given.library]
-    programs = [(text, output) for text, output in re.findall(PROGRAM % language, pathlib.Path(given.document).read_text(encoding="utf-8"), re.S | re.M)
-                if "main(" in text]
+    document = pathlib.Path(given.document).read_text(encoding="utf-8")
+    programs = [(text, output) for text, output in re.findall(PROGRAM % language, document, re.S | re.M) if "main(" in text]
     tap = Tap()
     tap.case("there is a program", [] if programs else [f"no ```{language} block with a main()"])
     for number, (text, output) in enumerate(programs, 1):
         with tempfile.TemporaryDirectory() as folder:
-            program, problems = compile_program(text, folder, libraries, given.includes, compiler, language)
+            problems = generate_kernels(document, given.generator, folder) if given.generator else []
+            program, more = compile_program(text, folder, libraries, [*given.includes, folder], compiler, language)
+            problems += more
             tap.case(f"program {number} compiles", problems)
             for device in () if problems else ("host", "emulated", "emulated:2"):
                 tap.case(f"program {number} on {device}", run_program(program, given.launcher, device, output))
