@@ -20,6 +20,7 @@ from ._file import FileStats, stream_file
 from ._kernel import Grid, Kernel, grid
 
 _ferry.set_access_type(Access)
+_ferry.set_folder(__path__[0])
 
 __version__ = _ferry.version
 __all__ = [

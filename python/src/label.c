@@ -11,6 +11,30 @@ static struct {
     char text[FERRYPY_LABEL_BYTES];
 } known[64];
 
+/* Beginning of the paths of the package's own code, such as "/usr/lib/python3/dist-packages/ferry/_". */
+static char own[4096];
+
+/* set_folder(folder of the package) */
+static PyObject *
+set_folder(PyObject *module, PyObject *folder)
+{
+    const char *path = PyUnicode_AsUTF8AndSize(folder, NULL);
+
+    (void)module;
+    if (!path)
+        PyErr_Clear(); /* a name that is not UTF-8, which write_label() cannot read either */
+    snprintf(own, sizeof(own), "%s/_", path ? path : "");
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"set_folder", set_folder, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+
+int
+ferrypy_label_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}
+
 /* Writes the label of code that is the program's. Returns false for code of the package. */
 static bool
 write_label(PyCodeObject *code, int line, char text[FERRYPY_LABEL_BYTES])
@@ -18,7 +42,7 @@ write_label(PyCodeObject *code, int line, char text[FERRYPY_LABEL_BYTES])
     PyObject *path = PyObject_GetAttrString((PyObject *)code, "co_filename");
     const char *name = path ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
     const char *slash = name ? strrchr(name, '/') : NULL;
-    bool foreign = name && !strstr(name, "/ferry/_");
+    bool foreign = name && strncmp(name, own, strlen(own)) != 0;
     int length;
 
     if (foreign) {
