@@ -36,6 +36,7 @@ grep -q "$platform\|manylinux_2_27\|manylinux_2_24\|manylinux_2_17" "$stage/log"
 run "$bin/wheel" tags --remove --platform-tag "$platform" "$stage"/made/*.whl
 run "$bin/abi3audit" --strict "$stage"/made/*.whl
 passed=2
+ls "$stage"/made/*-cp311-abi3-*.whl >"$stage/log" || { echo "manylinux: build with CPython 3.11: $(ls "$stage/made")"; exit 1; }
 for python; do
     run "$python" -m venv "$stage/user"
     run "$stage/user/bin/pip" install "$stage"/made/*.whl

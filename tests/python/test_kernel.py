@@ -281,21 +281,21 @@ def test_grids_of_numpy(emulated, numpy):
     assert x.tolist() == [2, 2, 2]
 
 
-def test_arrays_that_a_host_function_overwrites(emulated):
+def test_arrays_that_a_host_function_overwrites():
     """Nothing is copied to them, and what the function wrote is copied back."""
-    a = ferry.array(bytes([7]) * 4096, context=emulated)
+    context = ferry.Context("host")
+    a = ferry.empty(1 << 22, "u1", context=context)
+    a.fill(7)
     seen = []
 
     def write(x):
-        seen.append(x[0])
-        x[:] = memoryview(bytes([9]) * 4096) if isinstance(x, memoryview) else 9
+        seen.append(bytes(x[:1000]))
+        x[:] = memoryview(bytes(len(x))) if isinstance(x, memoryview) else 9
 
-    kernel = ferry.Kernel("write", host=write, parameters=["overwrite u1 x"], context=emulated)
-    emulated.reset_stats()
+    kernel = ferry.Kernel("write", host=write, parameters=["overwrite u1 x"], context=context)
     kernel(None, 1, a)
-    emulated.stream().synchronize()
-    assert emulated.stats().upload.bytes == 0
-    assert a.tobytes() == bytes([9]) * 4096
+    assert set(a.tobytes()) in ({0}, {9})
+    assert seen[0] != bytes([7]) * 1000
 
 
 def test_grids_of_three_dimensions(context):
