@@ -16,6 +16,7 @@ from ._exchange import Access
 from ._ferry import (ArgumentError, BusyError, CancelledError, CompileError, ConflictError, DeviceError, DeviceLostError,
                      Element, Error, Event, FileError, NoDeviceError, OutOfMemoryError, RangeError, SizeError, StateError,
                      UnsupportedError, WrongContextError, WrongTypeError)
+from ._expression import Elementwise, Reduction, elementwise, reduction
 from ._file import FileStats, stream_file
 from ._kernel import Grid, Kernel, grid
 
@@ -25,9 +26,9 @@ _ferry.set_folder(__path__[0])
 __version__ = _ferry.version
 __all__ = [
     "Access", "ArgumentError", "Array", "BusyError", "CancelledError", "CompileError", "ConflictError", "Context", "Count",
-    "DeviceError", "DeviceLostError", "Element", "Error", "Event", "FileError", "FileStats", "Grid", "Kernel", "Memory",
-    "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "SizeError", "StateError", "Stats", "Stream", "Trace",
-    "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "empty",
-    "from_arrow", "from_dlpack", "grid", "load", "stats", "stream_file", "trace", "wrap", "zeros",
+    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Grid", "Kernel", "Memory",
+    "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "Reduction", "SizeError", "StateError", "Stats", "Stream", "Trace",
+    "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
+    "from_arrow", "from_dlpack", "grid", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange
