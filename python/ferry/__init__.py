@@ -16,9 +16,12 @@ from ._exchange import Access
 from ._ferry import (ArgumentError, BusyError, CancelledError, CompileError, ConflictError, DeviceError, DeviceLostError,
                      Element, Error, Event, FileError, NoDeviceError, OutOfMemoryError, RangeError, SizeError, StateError,
                      UnsupportedError, WrongContextError, WrongTypeError)
-from ._expression import Elementwise, Reduction, elementwise, reduction
 from ._file import FileStats, stream_file
 from ._kernel import Grid, Kernel, grid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._expression import Elementwise, Reduction, elementwise, reduction
 
 _ferry.set_access_type(Access)
 _ferry.set_folder(__path__[0])
@@ -32,3 +35,12 @@ __all__ = [
     "from_arrow", "from_dlpack", "grid", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange
+
+
+def __getattr__(name: str) -> object:
+    """What few programs use is imported at its first use."""
+    if name not in ("Elementwise", "Reduction", "elementwise", "reduction"):
+        raise AttributeError(f"module 'ferry' has no attribute {name!r}")
+    from . import _expression
+
+    return getattr(_expression, name)

@@ -6,13 +6,16 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable
-from typing import Any
 
 from . import _exchange, _ferry
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, pack
 from ._ferry import Element
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
 

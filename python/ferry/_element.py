@@ -7,11 +7,14 @@ import importlib
 import os
 import struct
 import sys
-from typing import Any
 
 from . import _ferry
 from ._ferry import Element
 from ._folders import GENERATOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _BUFFER, _TYPESTR = 1, 2
 _KINDS = {"float": 1, "bfloat": 2, "int": 3, "uint": 4, "bool": 5, "complex": 6, "struct": 7}

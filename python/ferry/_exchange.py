@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from . import _ferry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _CPU, _CUDA = 1, 2
 _READ, _UPDATE = 1, 2

@@ -248,7 +248,7 @@ def test_devices_of_cuda(numpy):
     if "fakecuda" not in driver or not os.path.exists(compiler):
         pytest.skip("needs the driver and the compiler that need no GPU")
     done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
-        import ctypes, os, numpy, ferry
+        import ctypes, os, numpy, ferry, ferry._expression
         driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
         body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
         kept = []
