@@ -261,17 +261,6 @@ def test_numba_on_the_host(context, numpy):
     assert a.tolist() == [0, 2, 4, 6]
 
 
-def test_torch(context):
-    torch = pytest.importorskip("torch")
-    a = ferry.array([1.0, 2.0], "f4", context=context)
-    t = torch.from_dlpack(a)
-    t += 1
-    del t
-    assert a.tolist() == [2, 3]
-    b = ferry.from_dlpack(torch.ones(3), context=context)
-    assert b.tolist() == [1, 1, 1]
-
-
 def test_exports_that_end_first_wait_for_nobody(emulated, numpy):
     """The last use of wrapped memory ends with the export, while a host function in Python, which needs the lock, is queued."""
     def slow(y):

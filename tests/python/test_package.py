@@ -208,7 +208,8 @@ def test_nothing_leaks(emulated, numpy):
         use()
     gc.collect()
     assert len(gc.get_objects()) - objects < 50 and sys.getrefcount(emulated) - references < 5
-    assert resident() - memory < 8 << 20
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps freed memory
+        assert resident() - memory < 8 << 20
 
 
 def test_exit_with_work_in_flight():
@@ -370,7 +371,7 @@ def test_checked_runs_name_the_line(numpy, use):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False,
                               env={**os.environ, "FERRY_DEBUG": checked, "FERRY_DEVICE": "emulated:1"})
         if checked:
-            assert done.returncode < 0 and "used after its access ended" in done.stderr and "python, <string>:3" in done.stderr, done.stderr
+            assert done.returncode != 0 and "used after its access ended" in done.stderr and "python, <string>:3" in done.stderr, done.stderr
         else:
             assert done.stdout == "end\n", done.stderr
 
