@@ -422,3 +422,28 @@ def test_traces_on_two_threads():
         time.sleep(0.05)
         a.sync_to(1)
     assert transfers.bytes == 16 and not first
+
+
+def test_big_endian_numbers(context, numpy):
+    """Each door refuses them by its own check, and says why; with a dtype NumPy converts them."""
+    values = numpy.array([1, 2, 258], ">i4")
+
+    class Big(ctypes.BigEndianStructure):
+        _fields_ = [("x", ctypes.c_int32)]
+
+    for door in (lambda: ferry.element(values.dtype), lambda: ferry.empty(3, values.dtype, context=context),
+                 lambda: ferry.array(values, context=context), lambda: ferry.wrap(values, values.dtype, context=context)):
+        with pytest.raises(ferry.WrongTypeError, match="big-endian: convert it"):
+            door()
+    fields = numpy.zeros(3, numpy.dtype([("x", "<i4"), ("y", ">i4")]))
+    for door in (lambda: ferry.element(">i4"), lambda: ferry.wrap(values, context=context), lambda: ferry.array(fields, context=context),
+                 lambda: ferry.wrap(fields, context=context), lambda: ferry.array((Big * 2)(), context=context)):
+        with pytest.raises(ferry.UnsupportedError):
+            door()
+    a = ferry.zeros(3, "i4", context=context)
+    for copy in (a.copy_from, a.copy_to):
+        with pytest.raises((ferry.UnsupportedError, ferry.WrongTypeError)):
+            copy(values)
+    assert a.tolist() == [0, 0, 0] and values.tolist() == [1, 2, 258]
+    assert a.dtype != ">i4" and a.dtype != values.dtype
+    assert ferry.array(values, "i4", context=context).tolist() == [1, 2, 258]
