@@ -57,6 +57,8 @@ CALLS = {
     "load": "a.store(path); kernel(None, 4, a); a.load_from(path)",
     "close": "w = ferry.wrap(numbers(2), context=context); kernel(None, 2, w); w.close()",
     "end of a wrap": "w = ferry.wrap(numbers(2), context=context); kernel(None, 2, w); del w",
+    "end of the last access": "w = ferry.wrap(numbers(4), context=context); access = w[:2].read(raw=True); access.__enter__(); "
+                              "kernel(None, 2, w[2:]); access.array._close(); del w; del access",
     "end of a kernel": "own = ferry.Kernel('own', host=slow, parameters=['update u4 x'], context=context); own(None, 4, a); del own",
     "another stream": "s = ferry.Stream(context); kernel(s, 4, a); s.synchronize()",
     "a context": "own = ferry.Context('emulated:1'); k = ferry.Kernel('own', host=slow, parameters=['update u4 x'], context=own); "
