@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Z]")
 _PREFIX = "py"
+_KEPT = 500  # host functions in the cache, of 20 KB each
 
 
 class _HostFunction:
@@ -70,7 +71,19 @@ def _cache_folder() -> str | None:
         found = os.stat(folder)
     except OSError:
         return None
-    return folder if found.st_uid == os.geteuid() and not found.st_mode & 0o022 else None
+    private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return folder if private and os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def _trim(folder: str) -> None:
+    """Leave the newest files. Another process may do the same, and loaded libraries need their files no more."""
+    with os.scandir(folder) as entries:
+        files = sorted((entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".so"))
+    for _, path in files[:-_KEPT]:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
 
 
 def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> ctypes.CDLL:
@@ -90,7 +103,10 @@ def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> c
     cache = None if headers or folders else _cache_folder()  # those files may change
     kept = os.path.join(cache, hashlib.sha256(named.encode()).hexdigest() + ".so") if cache else None
     if kept and os.path.exists(kept):
-        return ctypes.CDLL(kept)
+        try:
+            return ctypes.CDLL(kept)
+        except OSError:
+            os.unlink(kept)  # damaged: the new one gets another file
     stage = tempfile.mkdtemp(dir=cache)
     try:
         for name, text in headers.items():
@@ -108,6 +124,7 @@ def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> c
         if kept:
             os.replace(made, kept)
             made = kept
+            _trim(os.path.dirname(kept))
         return ctypes.CDLL(made)
     finally:
         shutil.rmtree(stage)

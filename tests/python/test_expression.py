@@ -294,3 +294,36 @@ def test_devices_of_cuda(numpy):
         assert grids == [40, 10, 1], grids
     """)], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "FERRY_NVRTC_LIBRARY": compiler})
     assert done.returncode == 0, done.stderr
+
+
+def test_damaged_caches(tmp_path):
+    """A file that is no library is made again; a folder that cannot be written is none."""
+    program = textwrap.dedent("""
+        import ferry
+        c = ferry.Context("emulated:1")
+        x = ferry.empty(3, context=c)
+        ferry.elementwise("update float x", "x[i] = 7;", context=c)(x)
+        assert x.tolist() == [7.0] * 3
+    """)
+    environment = {**os.environ, "FERRY_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    kept, = (tmp_path / "host").iterdir()
+    kept.unlink()
+    kept.write_bytes(b"nothing")
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    assert kept.stat().st_size > 1000
+    for folder in ("relative", "/proc/none", str(kept)):
+        subprocess.run([sys.executable, "-c", program], check=True, env={**environment, "FERRY_CACHE_DIR": folder}, cwd=tmp_path)
+    assert not (tmp_path / "relative").exists()
+
+
+def test_caches_are_bounded(tmp_path, monkeypatch):
+    from ferry import _expression
+
+    monkeypatch.setenv("FERRY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(_expression, "_KEPT", 2)
+    context = ferry.Context("host")
+    for value in range(4):
+        ferry.elementwise("update float x", f"x[i] = {value};", context=context)
+        newest = max((tmp_path / "host").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    assert len(list((tmp_path / "host").iterdir())) == 2 and newest.exists()
