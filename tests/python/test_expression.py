@@ -14,6 +14,8 @@ import pytest
 import ferry
 
 pytest.importorskip("jinja2")
+if os.environ.get("FERRY_DEBUG") == "1":
+    pytest.skip("a compiler takes the time, and the run without checks has done it", allow_module_level=True)
 
 
 @pytest.fixture
