@@ -94,9 +94,11 @@ class Kernel:
         self.helpers = self.owner.helpers_of(self.each)
         self.host_each = indented(with_helpers(self.each, self.helpers))
         self.reads = [parameter for parameter in self.arrays if parameter.is_read]
-        self.text_lines = c_string_lines(self._cuda_text(with_helpers(self.each, self.helpers)))
+        self.cuda_text = self._cuda_text(with_helpers(self.each, self.helpers))
+        self.text_lines = c_string_lines(self.cuda_text)
         if self.form == "reduction":
-            self.finish_lines = c_string_lines(self._finish_text())
+            self.finish_text = self._finish_text()
+            self.finish_lines = c_string_lines(self.finish_text)
 
     def combined(self, left, right):
         if self.reduction == "sum":

@@ -19,14 +19,28 @@ from ._ferry import (ArgumentError, BusyError, CancelledError, CompileError, Con
 from ._file import FileStats, stream_file
 from ._kernel import Grid, Kernel, grid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._expression import Elementwise, Reduction, elementwise, reduction
+
 _ferry.set_access_type(Access)
+_ferry.set_folder(__path__[0])
 
 __version__ = _ferry.version
 __all__ = [
     "Access", "ArgumentError", "Array", "BusyError", "CancelledError", "CompileError", "ConflictError", "Context", "Count",
-    "DeviceError", "DeviceLostError", "Element", "Error", "Event", "FileError", "FileStats", "Grid", "Kernel", "Memory",
-    "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "SizeError", "StateError", "Stats", "Stream", "Trace",
-    "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "empty",
-    "from_arrow", "from_dlpack", "grid", "load", "stats", "stream_file", "trace", "wrap", "zeros",
+    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Grid", "Kernel", "Memory",
+    "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "Reduction", "SizeError", "StateError", "Stats", "Stream", "Trace",
+    "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
+    "from_arrow", "from_dlpack", "grid", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange
+
+
+def __getattr__(name: str) -> object:
+    """What few programs use is imported at its first use."""
+    if name not in ("Elementwise", "Reduction", "elementwise", "reduction"):
+        raise AttributeError(f"module 'ferry' has no attribute {name!r}")
+    from . import _expression
+
+    return getattr(_expression, name)

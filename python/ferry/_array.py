@@ -6,13 +6,16 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable
-from typing import Any
 
 from . import _exchange, _ferry
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, pack
 from ._ferry import Element
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
 
@@ -140,13 +143,13 @@ class Array(_ferry.Array):
     def close(self) -> None:
         """Give the array back before its last reference goes. Views, exports and ndarrays keep its memory.
 
-        The owner of wrapped memory finds the newest values there on return.
+        The owner of wrapped memory, on the host or on a device, finds the newest values there on return.
         """
         if self.closed:
             return
         info = self._info()
-        if info["borrowed"] and not info["read_only"] and 0 in self.copies:
-            self.sync_to(0)
+        if info["lent_at"] is not None and not info["read_only"]:
+            self.sync_to(info["lent_at"])
         self._close()
 
     # -- views -------------------------------------------------------------------------------------------------------
@@ -335,10 +338,7 @@ class Array(_ferry.Array):
 
     def tobytes(self) -> bytes:
         """Return the bytes of the elements in the order of memory."""
-        memory = bytearray(self.nbytes)
-        if self.size:
-            _ferry.copy(memory, self, self.dtype, 0, None, True, None, 0, False, False)
-        return bytes(memory)
+        return _ferry.to_bytes(self)
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers."""
@@ -530,7 +530,7 @@ def from_dlpack(source: Any, *, read_only: bool | None = None, copy: bool | None
 
     `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
     do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none. A
-    copy may be written.
+    copy may be written, unless `read_only` is True and the memory is the host's.
     """
     made: Array = _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
     return made

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
 
 from . import _ferry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NamedTuple, Self
+else:
+    from ._records import Record as NamedTuple
 
 
 class Place(NamedTuple):

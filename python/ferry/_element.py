@@ -7,10 +7,14 @@ import importlib
 import os
 import struct
 import sys
-from typing import Any
 
 from . import _ferry
 from ._ferry import Element
+from ._folders import GENERATOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _BUFFER, _TYPESTR = 1, 2
 _KINDS = {"float": 1, "bfloat": 2, "int": 3, "uint": 4, "bool": 5, "complex": 6, "struct": 7}
@@ -105,25 +109,34 @@ def _from_file(path: str) -> Element:
     """The element of a type file, as ferry-gen reads it."""
     with open(path, "rb"):
         pass  # a missing file is an OSError
-    types = _reader()
+    types = load_generator("ferry_types")
     try:
         found = types.load(path, shallow=True)
     except types.GeneratorError as error:
         raise _ferry.WrongTypeError(str(error)) from error
+    return element_of_file(found)
+
+
+def element_of_file(found: Any) -> Element:
+    """The element that ferry-gen read from a type file."""
     if not found.is_struct:
         return _ferry.make_scalar(_KINDS[found.kind], found.bits)
     fields = [(field.name, _KINDS[field.kind], field.bits, field.offset, field.count) for field in found.fields]
     return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, fields)
 
 
-def _reader() -> Any:
-    """The module of ferry-gen that reads type files. It finds its own modules on the path of modules."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "generator")
-    sys.path.insert(0, folder)
+def load_generator(name: str) -> Any:
+    """A module of ferry-gen, whose modules find each other on the path of modules."""
+    found = sys.modules.get(name)
+    if found is not None:
+        return found
+    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.insert(0, GENERATOR)
     try:
-        return importlib.import_module("ferry_types")
+        return importlib.import_module(name)
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(GENERATOR)
+        sys.dont_write_bytecode = writes_nothing
 
 
 def pack(what: Element, value: Any) -> Any:

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from . import _ferry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _CPU, _CUDA = 1, 2
 _READ, _UPDATE = 1, 2
@@ -105,5 +108,5 @@ def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | N
     if read_only is None:
         # JAX exports arrays that must not change without the flag.
         read_only = type(source).__module__.partition(".")[0] in ("jax", "jaxlib")
-    made: Any = _ferry.import_dlpack(array_type, context, capsule, read_only, copy is not False)
-    return made.copy() if copy else made
+    made: Any = _ferry.import_dlpack(array_type, context, capsule, read_only, 1 if copy is None else 2 * bool(copy))
+    return made.copy() if copy and made.stats()["lent_at"] else made

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from . import _ferry
 from ._array import Array, progress_function
 from ._context import Context, Stream, default_context
 from ._element import element
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NamedTuple
+else:
+    from ._records import Record as NamedTuple
 
 
 class FileStats(NamedTuple):

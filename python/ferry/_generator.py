@@ -11,12 +11,12 @@ import sys
 def main() -> int:
     """Run ferry-gen with the arguments of this process."""
     from . import __version__
+    from ._folders import GENERATOR
 
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "ferry", "gen")
-    if not os.path.isdir(folder):
-        print(f"ferry-gen: {folder} is missing: this package was not installed as a wheel", file=sys.stderr)
+    if not os.path.isdir(GENERATOR):
+        print(f"ferry-gen: {GENERATOR} is missing", file=sys.stderr)
         return 1
-    sys.path.insert(0, folder)
+    sys.path.insert(0, GENERATOR)
     try:
         generator = importlib.import_module("ferry_gen")
     except ModuleNotFoundError as error:

@@ -6,12 +6,17 @@ from __future__ import annotations
 import atexit
 import operator
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
 
 from . import _ferry
 from ._context import Context, Stream, default_context
 from ._element import element, pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, NamedTuple, Self
+else:
+    from ._records import Record as NamedTuple
 
 _ACCESS = {"read": 1, "update": 2, "overwrite": 3}
 _kernels: weakref.WeakSet[Kernel]

@@ -106,6 +106,22 @@ access_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
+/*
+ * Gives the lease back. That only waits for the last owner of a wrapped buffer, which it is not while its array is open: then the
+ * interpreter lock stays, because giving it up and taking it back takes as long as all the rest of an access.
+ */
+static void
+end_lease(struct access_object *self)
+{
+    ferry_lease *lease = self->lease;
+
+    self->lease = NULL;
+    if (self->array->buffer && !ferrypy_in_callback())
+        ferry_lease_destroy(&lease);
+    else
+        ferrypy_release_later(release_lease, lease);
+}
+
 static void
 access_dealloc(PyObject *object)
 {
@@ -114,7 +130,7 @@ access_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     Py_XDECREF(self->view);
     if (self->lease)
-        ferrypy_release_later(release_lease, self->lease);
+        end_lease(self);
     PyMem_Free(self->extents);
     Py_XDECREF((PyObject *)self->stream);
     Py_XDECREF((PyObject *)self->array);
@@ -170,11 +186,8 @@ end_access(struct access_object *self, bool abandon)
     if (status != FERRY_OK)
         return NULL;
     /* Exports own the lease themselves. Who took the interface for CUDA only has this object. */
-    if (self->place != FERRY_PLACE_HOST && !self->lent && self->lease) {
-        ferry_lease *lease = self->lease;
-        self->lease = NULL;
-        ferrypy_release_later(release_lease, lease);
-    }
+    if (self->place != FERRY_PLACE_HOST && !self->lent && self->lease)
+        end_lease(self);
     Py_RETURN_NONE;
 }
 

@@ -60,6 +60,18 @@ ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObjec
     return (PyObject *)self;
 }
 
+PyObject *
+ferrypy_array_lent(PyObject *object)
+{
+    struct array_object *self = (struct array_object *)object;
+    ferry_buffer_info info;
+
+    /* A new wrap has no other copy than its owner's. */
+    if (self && ferry_buffer_get_info(self->buffer, &info) == FERRY_OK && info.borrowed && info.places_with_copy)
+        self->home = __builtin_ctz(info.places_with_copy) + 1;
+    return object;
+}
+
 bool
 ferrypy_array_check(struct array_object *self)
 {
@@ -138,7 +150,7 @@ array_info(PyObject *object, PyObject *unused)
     status = ferry_buffer_get_info(self->buffer, &info);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K}", "name", ferrypy_text(info.name), "state",
+    return Py_BuildValue("{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K,s:N}", "name", ferrypy_text(info.name), "state",
                          ferry_state_name(info.state), "places_with_copy", info.places_with_copy, "places_current",
                          info.places_current, "places_held", info.places_held, "scopes", info.scopes, "leases", info.leases,
                          "borrowed", PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "page_locked",
@@ -146,7 +158,8 @@ array_info(PyObject *object, PyObject *unused)
                          (unsigned long long)info.to_device.copies, (unsigned long long)info.to_device.bytes, "to_host",
                          (unsigned long long)info.to_host.copies, (unsigned long long)info.to_host.bytes, "between_devices",
                          (unsigned long long)info.between_devices.copies, (unsigned long long)info.between_devices.bytes,
-                         "evictions", (unsigned long long)info.evictions);
+                         "evictions", (unsigned long long)info.evictions, "lent_at",
+                         self->home ? PyLong_FromLong(self->home - 1) : Py_NewRef(Py_None));
 }
 
 static PyObject *

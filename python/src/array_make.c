@@ -161,6 +161,10 @@ array_wrap(PyObject *type, PyObject *arguments)
         return NULL;
     ferrypy_run_deferred();
     owner = ferrypy_owner_create(exporter, PyBUF_FORMAT | PyBUF_STRIDES | (read_only ? 0 : PyBUF_WRITABLE));
+    if (!owner && !read_only && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        PyErr_Clear();
+        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "wrap: the memory is read-only");
+    }
     if (!owner)
         return NULL;
     view = ferrypy_owner_buffer(owner);
@@ -186,7 +190,7 @@ array_wrap(PyObject *type, PyObject *arguments)
         ferrypy_fail(status);
         goto fail;
     }
-    made = ferrypy_array_object((PyTypeObject *)type, context, element, buffer, rank, shape, strides);
+    made = ferrypy_array_lent(ferrypy_array_object((PyTypeObject *)type, context, element, buffer, rank, shape, strides));
     Py_DECREF(element);
     return made;
 fail:
@@ -202,6 +206,7 @@ array_view(PyObject *object, PyObject *arguments)
     struct array_object *self = (struct array_object *)object;
     int64_t shape[FERRYPY_RANK_MAX], strides[FERRYPY_RANK_MAX], count;
     struct element_object *element;
+    struct array_object *made;
     PyObject *sizes, *steps;
     ferry_buffer *buffer;
     ferry_status status;
@@ -229,8 +234,11 @@ array_view(PyObject *object, PyObject *arguments)
         status = ferry_buffer_reinterpret(self->buffer, element->element, (size_t)offset, (size_t)count, &buffer);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return ferrypy_array_object(Py_TYPE(object), self->context, (PyObject *)element, buffer, rank, shape,
-                                steps == Py_None ? NULL : strides);
+    made = (struct array_object *)ferrypy_array_object(Py_TYPE(object), self->context, (PyObject *)element, buffer, rank, shape,
+                                                       steps == Py_None ? NULL : strides);
+    if (made)
+        made->home = self->home;
+    return (PyObject *)made;
 }
 
 PyMethodDef ferrypy_array_maker_methods[] = {

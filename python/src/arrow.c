@@ -142,7 +142,7 @@ import_arrow(PyObject *module, PyObject *arguments)
         return NULL;
     }
     count = (int64_t)ferry_buffer_count(buffer);
-    made = ferrypy_array_object(type, context, element, buffer, 1, &count, NULL);
+    made = ferrypy_array_lent(ferrypy_array_object(type, context, element, buffer, 1, &count, NULL));
     Py_DECREF(element);
     return made;
 }

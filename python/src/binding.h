@@ -134,6 +134,7 @@ struct array_object {
     PyObject *shape;      /* tuple */
     int64_t *extents;     /* `rank` sizes, then `rank` strides in elements */
     int rank;
+    int home; /* place of the memory that its owner lent, plus 1; 0: the array's memory is its own */
 };
 extern PyTypeObject *ferrypy_array_type;
 int ferrypy_array_init(PyObject *module);
@@ -143,6 +144,8 @@ int ferrypy_array_init(PyObject *module);
  */
 PyObject *ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObject *element, ferry_buffer *buffer, int rank,
                                const int64_t *shape, const int64_t *strides);
+/* Notes where the memory is that a new array wraps. Returns `array`, also NULL. */
+PyObject *ferrypy_array_lent(PyObject *array);
 /* Returns the number of elements of a tuple of sizes, and its sizes in `out`; -1 with an exception set on failure. */
 int64_t ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX], int *out_rank);
 /* Raises StateError and returns false for a closed array. */
@@ -180,6 +183,7 @@ int ferrypy_access_open(struct access_object *self);
 /* -- label.c --------------------------------------------------------------------------------------- */
 
 #define FERRYPY_LABEL_BYTES 96
+int ferrypy_label_init(PyObject *module);
 /* Writes "python, FILE:LINE" of the Python code that called the package, as the label of a lease. */
 void ferrypy_label(char text[FERRYPY_LABEL_BYTES]);
 

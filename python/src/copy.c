@@ -165,6 +165,37 @@ end:
     return result;
 }
 
+/* to_bytes(array): the elements in the order of memory */
+static PyObject *
+to_bytes(PyObject *module, PyObject *object)
+{
+    struct array_object *array = (struct array_object *)object;
+    ferry_copy_region region = {0};
+    ferry_status status = FERRY_OK;
+    PyObject *bytes;
+
+    (void)module;
+    if (!PyObject_TypeCheck(object, ferrypy_array_type))
+        return PyErr_Format(PyExc_TypeError, "not an array");
+    if (!ferrypy_array_check(array))
+        return NULL;
+    ferrypy_run_deferred();
+    region.count = ferry_buffer_count(array->buffer);
+    region.source.element = region.target.element = array->element->element;
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(region.count * array->element->element->bytes));
+    if (!bytes || region.count == 0)
+        return bytes;
+    region.target.memory = PyBytes_AsString(bytes);
+    region.source.buffer = ferry_buffer_retain(array->buffer);
+    FERRYPY_BLOCKING(status, ferry_copy(&region, 1, NULL));
+    FERRYPY_RELEASE(ferry_buffer_destroy(&region.source.buffer));
+    if (status != FERRY_OK) {
+        Py_DECREF(bytes);
+        return ferrypy_fail(status);
+    }
+    return bytes;
+}
+
 /* fill(array, value as bytes, stream or None) */
 static PyObject *
 fill(PyObject *module, PyObject *arguments)
@@ -250,7 +281,8 @@ evict(PyObject *module, PyObject *arguments)
 
 static PyMethodDef functions[] = {
     {"copy", copy, METH_VARARGS, NULL},         {"fill", fill, METH_VARARGS, NULL},   {"prefetch", prefetch, METH_VARARGS, NULL},
-    {"sync_to", sync_to, METH_VARARGS, NULL},   {"evict", evict, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"sync_to", sync_to, METH_VARARGS, NULL},   {"evict", evict, METH_VARARGS, NULL}, {"to_bytes", to_bytes, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 int

@@ -172,11 +172,17 @@ delete_tensor(const struct taken *taken)
         taken->old->deleter(taken->old);
 }
 
-/* Copies the elements of a strided tensor of the host to packed memory; returns the end of what was written. */
+/* Copies the elements of a tensor of the host to packed memory in C order; returns the end of what was written. */
 static char *
 gather(char *out, const char *from, const struct dlpack_tensor *tensor, int dimension, size_t bytes)
 {
     if (dimension == tensor->rank) {
+        memcpy(out, from, bytes);
+        return out + bytes;
+    }
+    if (!tensor->strides) {
+        for (; dimension < tensor->rank; dimension++)
+            bytes *= (size_t)tensor->shape[dimension];
         memcpy(out, from, bytes);
         return out + bytes;
     }
@@ -195,13 +201,37 @@ element_of(const struct dlpack_tensor *tensor)
     return ferry_element_scalar(kinds[tensor->code], tensor->bits);
 }
 
-/* Returns the element of strided memory of the host, which can be copied where it cannot be wrapped; NULL for other tensors. */
+/* Returns the element of memory of the host, which can be copied where it cannot be wrapped; NULL for other tensors. */
 static const ferry_element *
 element_to_copy(const struct dlpack_tensor *tensor)
 {
     bool host = tensor->device_type == 1 || tensor->device_type == 3;
-    bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX && tensor->shape && tensor->strides;
+    bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX && (tensor->shape || tensor->rank == 0);
     return host && shaped ? element_of(tensor) : NULL;
+}
+
+/* True for memory that a CPU cannot read in place as this element. Only a copy can be used. */
+static bool
+is_unaligned(const struct dlpack_tensor *tensor)
+{
+    const ferry_element *element = element_to_copy(tensor);
+    return element && ((uintptr_t)tensor->data + tensor->byte_offset) % element->align != 0;
+}
+
+/* True when the distances of all elements from the first one fit into 63 bits. */
+static bool
+has_addresses(const struct dlpack_tensor *tensor, size_t bytes)
+{
+    int64_t step, sum = 0;
+
+    for (int i = 0; tensor->strides && i < tensor->rank; i++) {
+        if (__builtin_mul_overflow(tensor->strides[i], (int64_t)bytes, &step) || __builtin_mul_overflow(step, tensor->shape[i] - 1, &step) ||
+            __builtin_add_overflow(sum, step < 0 ? -(uint64_t)step : (uint64_t)step, &sum)) {
+            ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: the strides reach further than memory");
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Returns the number of elements; false with an exception set for sizes that no tensor has. */
@@ -240,10 +270,19 @@ array_of(PyTypeObject *type, struct context_object *context, ferry_buffer *buffe
     return made;
 }
 
-/* Leaves the tensor to the caller. */
-static PyObject *
-import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor, const ferry_element *element)
+static void
+free_packed(void *memory, void *user)
 {
+    (void)user;
+    free(memory);
+}
+
+/* Leaves the tensor to the caller. A read-only copy is a wrap of memory of its own, because other arrays can be written. */
+static PyObject *
+import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor, const ferry_element *element,
+            bool read_only)
+{
+    ferry_wrap_options options = {.read_only = true, .on_release = free_packed};
     ferry_buffer *buffer;
     ferry_status status;
     size_t count;
@@ -253,33 +292,53 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
         return NULL;
     if (count && !tensor->data)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: a tensor without an address");
-    packed = PyMem_Malloc(count ? count * element->bytes : 1);
+    if (count && !has_addresses(tensor, element->bytes))
+        return NULL;
+    packed = malloc(count ? count * element->bytes : 1);
     if (!packed)
         return PyErr_NoMemory();
     if (count)
         gather(packed, (const char *)tensor->data + tensor->byte_offset, tensor, 0, element->bytes);
-    FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count, NULL, &buffer));
-    PyMem_Free(packed);
+    if (read_only) {
+        FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, packed, count, &options, &buffer));
+        if (status != FERRY_OK)
+            free(packed);
+    } else {
+        FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count, NULL, &buffer));
+        free(packed);
+    }
     return status == FERRY_OK ? array_of(type, context, buffer, tensor, NULL) : ferrypy_fail(status);
 }
 
-/* import_dlpack(array type, context, capsule, read_only, may_copy) */
+/* Copies the tensor of a capsule, and ends it if that succeeds. */
+static PyObject *
+take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule, const struct taken *taken, bool read_only)
+{
+    PyObject *made = import_copy(type, context, taken->tensor, element_to_copy(taken->tensor), read_only);
+
+    if (made) {
+        consume_capsule(capsule, taken);
+        delete_tensor(taken);
+    }
+    return made;
+}
+
+/* import_dlpack(array type, context, capsule, read_only, copy): copy 0 never, 1 where it must be, 2 always for memory of the host */
 static PyObject *
 import_dlpack(PyObject *module, PyObject *arguments)
 {
     ferry_import_options options = {0};
     struct context_object *context;
-    const ferry_element *element;
     struct taken taken;
-    PyObject *capsule, *made;
+    PyObject *capsule;
     ferry_buffer *buffer;
     ferry_status status;
     PyTypeObject *type;
-    int read_only, may_copy;
+    int read_only, copy;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!Opp:import_dlpack", &PyType_Type, (PyObject **)&type, ferrypy_context_type,
-                          (PyObject **)&context, &capsule, &read_only, &may_copy))
+    if (!PyArg_ParseTuple(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type, ferrypy_context_type,
+                          (PyObject **)&context, &capsule, &read_only, &copy))
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_dlpack needs a type of arrays");
@@ -287,6 +346,8 @@ import_dlpack(PyObject *module, PyObject *arguments)
     if (!read_capsule(capsule, &taken))
         return NULL;
     options.read_only = read_only != 0;
+    if ((copy && is_unaligned(taken.tensor)) || (copy == 2 && element_to_copy(taken.tensor)))
+        return take_copy(type, context, capsule, &taken, read_only != 0);
     if (taken.versioned ? !ferrypy_take_versioned(taken.versioned) : !ferrypy_take_legacy(taken.old))
         return NULL;
     FERRYPY_BLOCKING(status, taken.versioned ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
@@ -294,21 +355,15 @@ import_dlpack(PyObject *module, PyObject *arguments)
     if (status == FERRY_OK) {
         /* The buffer owns the tensor, which stays readable until the buffer's last use. */
         consume_capsule(capsule, &taken);
-        return array_of(type, context, buffer, taken.tensor, taken.tensor->strides);
+        return ferrypy_array_lent(array_of(type, context, buffer, taken.tensor, taken.tensor->strides));
     }
     if (taken.versioned)
         ferrypy_untake_versioned(taken.versioned);
     else
         ferrypy_untake_legacy(taken.old);
-    element = status == FERRY_ERROR_UNSUPPORTED && may_copy ? element_to_copy(taken.tensor) : NULL;
-    if (!element)
-        return ferrypy_fail(status);
-    made = import_copy(type, context, taken.tensor, element);
-    if (made) {
-        consume_capsule(capsule, &taken);
-        delete_tensor(&taken);
-    }
-    return made;
+    if (status == FERRY_ERROR_UNSUPPORTED && copy && element_to_copy(taken.tensor))
+        return take_copy(type, context, capsule, &taken, read_only != 0);
+    return ferrypy_fail(status);
 }
 
 static PyMethodDef functions[] = {

@@ -9,11 +9,13 @@
  * wrote is copied back when it returns. Compiled code gets the memory itself.
  */
 
-/* Returns memory that an argument is copied to: a bytearray. */
+/* Returns memory for an argument, with its bytes if the function may read them: a bytearray. */
 static PyObject *
 copy_in(const ferry_call *call, const ferry_parameter *parameter, size_t index, size_t *out_count)
 {
     void *pointer = ferry_call_array(call, parameter->element, index, out_count);
+    if (parameter->access == FERRY_OVERWRITE)
+        pointer = NULL; /* the function writes every element */
     return PyByteArray_FromStringAndSize(pointer, (Py_ssize_t)(*out_count * parameter->element->bytes));
 }
 
@@ -30,7 +32,12 @@ array_over(PyObject *memory, const ferry_parameter *parameter, size_t count)
         Py_XDECREF(dtype);
     } else if (element && !PyErr_Occurred()) {
         PyObject *bytes = PyMemoryView_FromObject(memory);
-        view = bytes ? PyObject_CallMethod(bytes, "cast", "s", ((struct element_object *)element)->format) : NULL;
+        const char *format = ((struct element_object *)element)->format;
+        view = bytes && format ? PyObject_CallMethod(bytes, "cast", "s", format) : NULL;
+        if (bytes && !view) {
+            PyErr_Clear();
+            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "an array of %s needs NumPy in a host function", parameter->element->name);
+        }
         Py_XDECREF(bytes);
     }
     Py_XDECREF(element);

@@ -302,6 +302,14 @@ read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_a
     return true;
 }
 
+/* Gives the handles of a launch back. The last one of a wrap waits for its work. */
+static void
+release_arguments(ferry_argument *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ferry_buffer_destroy(&list[i].buffer);
+}
+
 /* _launch(stream, (blocks x, y, z, threads x, y, z, shared bytes), arguments) */
 static PyObject *
 kernel_launch(PyObject *object, PyObject *arguments)
@@ -347,10 +355,7 @@ kernel_launch(PyObject *object, PyObject *arguments)
     FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, stream->stream, grid, list, count));
     result = status == FERRY_OK ? Py_NewRef(Py_None) : ferrypy_fail(status);
 end:
-    for (size_t i = 0; i < done; i++) {
-        if (list[i].buffer)
-            FERRYPY_RELEASE(ferry_buffer_destroy(&list[i].buffer));
-    }
+    FERRYPY_RELEASE(release_arguments(list, done));
     for (size_t i = 0; bytes && i < count; i++)
         Py_XDECREF(bytes[i]);
     PyMem_Free(bytes);

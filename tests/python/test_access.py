@@ -299,3 +299,34 @@ def test_orders_that_a_consumer_takes(context, numpy):
     assert [takes(fortran.read(), flags) for flags in (c, f, either)] == [False, True, True]
     assert [takes(straight.read(), flags) for flags in (c, f, either)] == [True, False, True]
     assert [takes(mixed.read(), flags) for flags in (c, f, either)] == [False, False, False]
+
+
+def test_labels_of_code_that_looks_like_the_package(tmp_path, context):
+    """Only the package's own folder is left out of labels."""
+    folder = tmp_path / "ferry"
+    folder.mkdir()
+    (folder / "_tools.py").write_text("def hold(a):\n    return a.update(raw=True).__enter__()\n")
+    program = compile((folder / "_tools.py").read_text(), str(folder / "_tools.py"), "exec")
+    names = {}
+    exec(program, names)
+    a = ferry.array(bytes(4), context=context)
+    held = names["hold"](a)
+    with pytest.raises(ferry.BusyError, match=r"python, _tools.py:2"):
+        a.tolist()
+    held.close()
+    held = memoryview(a.update())
+    with pytest.raises(ferry.BusyError, match=r"python, test_access.py:\d+"):
+        a.tolist()
+
+
+def test_read_only_wraps(context):
+    """Their devices get the values, and nobody may write them."""
+    fixed = ferry.wrap(b"1234", context=context)
+    with fixed.read(device=1) as d:
+        assert d.ptr
+    for wrong in (lambda: fixed.update(device=1).__enter__(), lambda: fixed.overwrite().__enter__(), lambda: fixed.load_from("/dev/zero"),
+                  lambda: fixed.copy_from(b"5678"), lambda: ferry.wrap(b"1234", read_only=False, context=context)):
+        with pytest.raises(ferry.ArgumentError):
+            wrong()
+    assert fixed.tobytes() == b"1234"
+    fixed.close()

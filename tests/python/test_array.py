@@ -6,6 +6,9 @@ import copy
 import ctypes
 import json
 import pickle
+import threading
+import time
+import tracemalloc
 
 import pytest
 
@@ -338,3 +341,109 @@ def test_values_and_indices(context, numpy):
     for wrong in (lambda: z[numpy.array([0, 1])], lambda: z[True], lambda: 1.0 in z):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_bytes_are_copied_once(context):
+    """tobytes() and what stands on it make no second copy, which would have half the speed and twice the memory."""
+    tracemalloc.start()
+    try:
+        a = ferry.array(bytes(1 << 22), context=context)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        data = a.tobytes()
+        assert len(data) == 1 << 22 and tracemalloc.get_traced_memory()[1] - before < 5 << 20
+    finally:
+        tracemalloc.stop()
+    assert ferry.empty((3, 0), context=context).tobytes() == b""
+    with a.update():
+        with pytest.raises(ferry.BusyError):
+            a.tobytes()
+    assert ferry.array(b"1234", context=context)[1:3].tobytes() == b"23"
+
+
+def test_bfloat16_of_ml_dtypes(context, numpy):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = numpy.array([1.5, -2.0, 3.0], ml_dtypes.bfloat16)
+    a = ferry.array(values, context=context)
+    assert a.dtype == "bfloat16" and a.dtype.dtype == values.dtype and ferry.element(ml_dtypes.bfloat16) == "bfloat16"
+    assert (numpy.asarray(a) == values).all() and a.tolist() == [1.5, -2.0, 3.0] and a[1].item() == -2.0
+    with a.update() as h:
+        assert h.dtype == values.dtype
+        h[0] = 4
+    assert a.astype("f4").tolist() == [4, -2, 3]
+
+
+def test_options_of_a_context(tmp_path):
+    trace, log = tmp_path / "trace.json", tmp_path / "allocations"
+    context = ferry.Context("emulated:1", trace_file=str(trace), allocation_log=str(log), tuning="emulated.memory=4M")
+    assert context.memory(1).total == 4 << 20
+    a = ferry.empty(100, context=context, align=4096, name="aligned")
+    with a.update(raw=True) as access:
+        assert access.ptr % 4096 == 0
+    a.sync_to(1)
+    del a, access, context
+    assert "aligned" in trace.read_text() and json.loads(trace.read_text())
+    assert [path.name for path in tmp_path.glob("allocations.*.csv") if path.stat().st_size]
+
+
+def test_files_past_the_cache(context, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8) + b"x" * 8)
+    a = ferry.array(bytes([5]) * 4, context=context)
+    a.store(path, offset=4, keep_rest=True)
+    assert path.read_bytes() == bytes(4) + bytes([5]) * 4 + b"x" * 8
+    a.store(path, offset=4)
+    assert path.read_bytes() == bytes(4) + bytes([5]) * 4
+    big = ferry.array(bytes(range(256)) * 4096, context=context)
+    big.store(path, direct=True)  # where the file system cannot do it, as ever
+    assert path.read_bytes() == big.tobytes()
+    big.fill(0)
+    big.load_from(path, direct=True)
+    assert big.tobytes() == bytes(range(256)) * 4096
+
+
+def test_traces_on_two_threads():
+    """A trace that ends on one thread, while another one begins, does not turn that one off."""
+    class Slow(ferry.Context):
+        ending = None
+
+        def _set_tracing(self, tracing):
+            super()._set_tracing(tracing)
+            if tracing and self.ending is not None:
+                threading.Thread(target=self.ending.__exit__).start()
+                time.sleep(0.05)
+
+    context = Slow("emulated:1")
+    a = ferry.array(bytes(16), context=context)
+    first = context.trace().__enter__()
+    context.ending = first
+    with context.trace() as transfers:
+        context.ending = None
+        time.sleep(0.05)
+        a.sync_to(1)
+    assert transfers.bytes == 16 and not first
+
+
+def test_big_endian_numbers(context, numpy):
+    """Each door refuses them by its own check, and says why; with a dtype NumPy converts them."""
+    values = numpy.array([1, 2, 258], ">i4")
+
+    class Big(ctypes.BigEndianStructure):
+        _fields_ = [("x", ctypes.c_int32)]
+
+    for door in (lambda: ferry.element(values.dtype), lambda: ferry.empty(3, values.dtype, context=context),
+                 lambda: ferry.array(values, context=context), lambda: ferry.wrap(values, values.dtype, context=context)):
+        with pytest.raises(ferry.WrongTypeError, match="big-endian: convert it"):
+            door()
+    fields = numpy.zeros(3, numpy.dtype([("x", "<i4"), ("y", ">i4")]))
+    for door in (lambda: ferry.element(">i4"), lambda: ferry.wrap(values, context=context), lambda: ferry.array(fields, context=context),
+                 lambda: ferry.wrap(fields, context=context), lambda: ferry.array((Big * 2)(), context=context)):
+        with pytest.raises(ferry.UnsupportedError):
+            door()
+    a = ferry.zeros(3, "i4", context=context)
+    for copy in (a.copy_from, a.copy_to):
+        with pytest.raises((ferry.UnsupportedError, ferry.WrongTypeError)):
+            copy(values)
+    assert a.tolist() == [0, 0, 0] and values.tolist() == [1, 2, 258]
+    assert a.dtype != ">i4" and a.dtype != values.dtype
+    assert ferry.array(values, "i4", context=context).tolist() == [1, 2, 258]

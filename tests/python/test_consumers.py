@@ -66,6 +66,35 @@ def test_jax(context, numpy):
         b.fill(1)
 
 
+def test_torch(context, numpy):
+    torch = pytest.importorskip("torch")
+    a = ferry.array([1.0, 2.0], "f4", context=context)
+    t = torch.from_dlpack(a)
+    t += 1
+    with pytest.raises(ferry.BusyError):  # it ignores the flag of a tensor that may only be read
+        a.tolist()
+    del t
+    assert a.tolist() == [2, 3]
+    values = torch.ones(3)
+    b = ferry.from_dlpack(values, context=context)
+    b.fill(2)
+    b.close()
+    assert values.tolist() == [2, 2, 2]
+    strided = torch.arange(6.0).reshape(2, 3)[:, ::2]
+    assert ferry.from_dlpack(strided, context=context).tolist() == strided.tolist()
+    if takes_flags(torch):
+        t = torch.from_dlpack(a.read())
+        assert t.tolist() == a.tolist() == [2, 3]
+    else:
+        with pytest.raises(BufferError):
+            torch.from_dlpack(a.read())
+
+
+def takes_flags(torch):
+    """True for a PyTorch that asks for tensors of DLPack 1.0."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
+
+
 def test_mpi(context, numpy):
     pytest.importorskip("mpi4py")
     try:

@@ -261,17 +261,6 @@ def test_numba_on_the_host(context, numpy):
     assert a.tolist() == [0, 2, 4, 6]
 
 
-def test_torch(context):
-    torch = pytest.importorskip("torch")
-    a = ferry.array([1.0, 2.0], "f4", context=context)
-    t = torch.from_dlpack(a)
-    t += 1
-    del t
-    assert a.tolist() == [2, 3]
-    b = ferry.from_dlpack(torch.ones(3), context=context)
-    assert b.tolist() == [1, 1, 1]
-
-
 def test_exports_that_end_first_wait_for_nobody(emulated, numpy):
     """The last use of wrapped memory ends with the export, while a host function in Python, which needs the lock, is queued."""
     def slow(y):
@@ -397,3 +386,118 @@ def test_tensors_that_are_refused_stay_the_producers(context):
         ferry.empty(1, context=context)
         gc.collect()
         assert right.ended == 1
+
+
+def at(access, count):
+    """The memory of an access of a device as numbers: that of these devices is memory of the host."""
+    access.array.context.stream(access.place).synchronize()
+    return (ctypes.c_float * count).from_address(access.ptr)
+
+
+def test_close_gives_the_owner_its_values(context):
+    """Also an owner on a device, and nothing crosses that need not."""
+    if context.place(1).kind != "cuda":
+        pytest.skip("only memory of CUDA devices is imported as such")
+    owner = ferry.empty(1000, context=context)
+    with owner.overwrite(device=1) as d:
+        at(d, 1000)[:] = range(1000)
+        memory = at(d, 1000)
+    a = ferry.from_dlpack(owner, context=context)
+    context.reset_stats()
+    a.close()
+    assert context.stats().download.bytes == context.stats().upload.bytes == 0
+    ferry.empty(1, context=context)
+    a = ferry.from_dlpack(owner, context=context)
+    part = a[10:20]
+    part.fill(7)
+    with a.update() as h:
+        h[0] = 5
+    assert memory[0] == 0 and a.places == (0,)
+    a.close()
+    context.stream().synchronize()
+    assert memory[0] == 5 and memory[10] == 7 and memory[999] == 999
+    assert part.stats()["lent_at"] == 1 and owner.stats()["lent_at"] is None
+
+
+def test_copies_that_may_not_be_written(context, numpy):
+    values = numpy.arange(12.0).reshape(3, 4)
+    for more in ({}, {"copy": True}):
+        for source in (values[:, ::2], values.T[::2]):
+            fixed = ferry.from_dlpack(source, read_only=True, context=context, **more)
+            assert fixed.read_only and fixed.tolist() == source.tolist()
+            with pytest.raises(ValueError):
+                fixed.fill(1)
+            free = ferry.from_dlpack(source, context=context, **more)
+            free.fill(1)
+    own = ferry.from_dlpack(values, copy=True, context=context)
+    own.fill(0)
+    assert values[2, 3] == 11 and own.stats()["lent_at"] is None
+    assert ferry.from_dlpack(numpy.array(2.5), copy=True, context=context).item() == 2.5
+
+
+def test_unaligned_and_far_tensors(context):
+    memory = (ctypes.c_char * 64)(*bytes(range(64)))
+    data = ctypes.addressof(memory)
+    data += 1 if data % 4 == 0 else 0
+    assert ctypes.c_float.from_buffer_copy(memory, 1).value == ferry.from_dlpack(_Producer(data, (3,)), context=context).tolist()[0]
+    for strides in ((2,), None):
+        a = ferry.from_dlpack(_Producer(data, (3,), strides), context=context)
+        a.fill(0)
+        assert memory.raw == bytes(range(64))
+        with pytest.raises(ferry.Error):
+            ferry.from_dlpack(_Producer(data, (3,), strides), copy=False, context=context)
+    for strides in ((2**61,), (2**62,), (-(2**61),)):
+        wrong = _Producer(data - 1, (16,), strides)
+        with pytest.raises(OverflowError):
+            ferry.from_dlpack(wrong, context=context)
+        assert wrong.ended == 0
+    with pytest.raises(ValueError):
+        ferry.from_dlpack(_Producer(None, (3,), (2,)), copy=True, context=context)
+
+
+def test_who_may_be_trusted(context, numpy):
+    """JAX has no flag for arrays that must not change, and a producer's flag is stronger than read_only=False."""
+    class Array:
+        """As that of jaxlib."""
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **unused):
+            return numpy.arange(3.0).__dlpack__()
+
+    Array.__module__ = "jaxlib.xla_extension"
+    assert ferry.from_dlpack(Array(), context=context).read_only
+    assert not ferry.from_dlpack(Array(), read_only=False, context=context).read_only
+    if takes_flags(numpy):
+        fixed = numpy.arange(3.0)
+        fixed.flags.writeable = False
+        assert ferry.from_dlpack(fixed, read_only=False, context=context).read_only
+
+
+def test_two_exports_of_one_access(context):
+    """They share its lease. Another access does not."""
+    a = ferry.array(bytes(8), context=context)
+    access = a.update()
+    one, two = (access.__dlpack__(max_version=(1, 0)) for _ in range(2))
+    assert a.stats()["leases"] == 1
+    with pytest.raises(ferry.BusyError):
+        a.update().__dlpack__(max_version=(1, 0))
+    del access, one
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    del two
+    a.fill(1)
+
+
+def test_flags_of_a_copy(context):
+    class Tensor(ctypes.Structure):
+        _fields_ = [("version", ctypes.c_uint32 * 2), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64)]
+
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    a = ferry.array(bytes(8), context=context)
+    for exporter, terms, flags in ((a, {"copy": True}, 2), (a, {}, 0), (a.read(), {}, 1), (a.read(), {"copy": True}, 2)):
+        capsule = exporter.__dlpack__(max_version=(1, 0), **terms)
+        assert Tensor.from_address(get(capsule, b"dltensor_versioned")).flags == flags
+        del capsule

@@ -4,6 +4,11 @@
 import ctypes
 import gc
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
 import threading
 import time
 import weakref
@@ -274,3 +279,100 @@ def test_grids_of_numpy(emulated, numpy):
     x = ferry.empty(3, context=emulated)
     kernel(None, numpy.int64(3), x)
     assert x.tolist() == [2, 2, 2]
+
+
+def test_arrays_that_a_host_function_overwrites():
+    """Nothing is copied to them, and what the function wrote is copied back."""
+    context = ferry.Context("host")
+    a = ferry.empty(1 << 22, "u1", context=context)
+    a.fill(7)
+    seen = []
+
+    def write(x):
+        seen.append(bytes(x[:1000]))
+        x[:] = memoryview(bytes(len(x))) if isinstance(x, memoryview) else 9
+
+    kernel = ferry.Kernel("write", host=write, parameters=["overwrite u1 x"], context=context)
+    kernel(None, 1, a)
+    assert set(a.tobytes()) in ({0}, {9})
+    assert seen[0] != bytes([7]) * 1000
+
+
+def test_grids_of_three_dimensions(context):
+    if context.place(1).kind != "cuda":
+        pytest.skip("a host function has no grid")
+    seen = []
+    body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_uint), ctypes.POINTER(ctypes.c_uint))
+
+    @body
+    def run(parameters, blocks, threads):
+        seen.append((tuple(blocks[:3]), tuple(threads[:3])))
+
+    driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
+    if not hasattr(driver, "fakecuda_register_kernel"):
+        pytest.skip("a driver with a GPU runs no registered function")
+    sizes = (ctypes.c_size_t * 1)(8)
+    driver.fakecuda_register_kernel(b"gridded", run, 1, sizes)
+    _registered.append((run, sizes))
+    image = PTX.replace("axpy", "gridded").replace(", .param .u64 y, .param .f32 a, .param .u64 n", "")
+    for one in (image, image.encode() + b"\0"):
+        kernel = ferry.Kernel("gridded", image=one, parameters=["update f4 x"], context=context)
+        kernel(None, ferry.Grid((4, 3, 2), (8, 4, 2), 128), ferry.empty(3, context=context))
+        context.stream().synchronize()
+    assert seen == [((4, 3, 2), (8, 4, 2))] * 2
+
+
+def test_options_of_the_compiler():
+    """They reach it: the text that this compiler makes has them."""
+    driver = os.environ.get("FERRY_CUDA_LIBRARY", "")
+    compiler = driver.replace("libfakecuda", "libfakenvrtc")
+    if "fakecuda" not in driver or not os.path.exists(compiler):
+        pytest.skip("needs the driver and the compiler that need no GPU")
+    program = textwrap.dedent("""
+        import ctypes, os, ferry
+        compiler = ctypes.CDLL(os.environ["FERRY_NVRTC_LIBRARY"])
+        c = ferry.Context("cuda")
+        def compiled(options):
+            before = compiler.fakenvrtc_compilations()
+            ferry.Kernel("k", source='extern "C" __global__ void k(float *x) {}', parameters=["update f4 x"], options=options, context=c)
+            return compiler.fakenvrtc_compilations() - before
+        assert [compiled(options) for options in ([], [], ["-fmad=false"], ["-fmad=false"], ["-fmad=true"])] == [1, 0, 1, 0, 1]
+    """)
+    folder = tempfile.mkdtemp()
+    try:
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
+                       env={**os.environ, "FERRY_NVRTC_LIBRARY": compiler, "FERRY_CACHE_DIR": folder})
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_events_that_are_cancelled_or_dropped(emulated, tmp_path):
+    """The memory of a copy stays until the copy has ended."""
+    a = ferry.array(bytes([3]) * (1 << 20), context=emulated)
+    memory = bytearray(1 << 20)
+    event = a.copy_to(memory, wait=False)
+    with pytest.raises(BufferError):
+        memory.append(1)
+    del event  # waits
+    assert memory == a.tobytes()
+    memory.append(1)
+    event = a.store(tmp_path / "file", wait=False)
+    event.cancel()
+    for ask in (event.synchronize, lambda: event.done):
+        try:
+            ask()
+        except ferry.CancelledError:
+            pass
+    assert a.tobytes() == bytes([3]) * (1 << 20)
+
+
+def test_prefetched_arrays(context):
+    a = ferry.array(bytes(range(64)), context=context)
+    context.reset_stats()
+    a.prefetch(1)
+    with a.update(device=1):
+        pass
+    a.prefetch(0)
+    assert a.tobytes() == bytes(range(64))
+    moved = context.stats()
+    assert moved.upload.bytes == (0 if context.place(1).kind == "host" else 64)

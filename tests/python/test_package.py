@@ -208,7 +208,8 @@ def test_nothing_leaks(emulated, numpy):
         use()
     gc.collect()
     assert len(gc.get_objects()) - objects < 50 and sys.getrefcount(emulated) - references < 5
-    assert resident() - memory < 8 << 20
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps freed memory
+        assert resident() - memory < 8 << 20
 
 
 def test_exit_with_work_in_flight():
@@ -334,6 +335,8 @@ def test_import_needs_no_numpy():
 @pytest.mark.parametrize("name", ["ferry"] + ["ferry." + module.name for module in pkgutil.iter_modules(ferry.__path__)
                                               if module.name not in ("__main__", "_ferry")])
 def test_documentation(name):
+    if name == "ferry._expression":
+        pytest.importorskip("jinja2")
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
@@ -348,6 +351,8 @@ def test_everything_public_is_documented():
 
 def test_stubs():
     pytest.importorskip("mypy")
+    if os.environ.get("FERRY_DEBUG") == "1":
+        pytest.skip("the run without checks has done it")
     folder = os.path.dirname(ferry.__file__)
     if os.path.basename(os.path.dirname(folder)) == "site-packages":
         pytest.skip("mypy checks the package of a build folder, not an installed one")
@@ -358,3 +363,107 @@ def test_stubs():
                            os.path.join(os.path.dirname(__file__), "stubtest.txt"), "--ignore-unused-allowlist", "ferry._ferry"], capture_output=True, text=True,
                           cwd=os.path.dirname(folder), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("use", ["part[0]", "h.sum()", "part.__setitem__(0, 1)"])
+def test_checked_runs_name_the_line(numpy, use):
+    """A use of an ndarray after its with ends a checked run."""
+    program = f"import ferry\na = ferry.array(bytes(64))\nwith a.update() as h:\n    part = h[1:2]\n{use}\nprint('end')\n"
+    for checked in ("1", ""):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "FERRY_DEBUG": checked, "FERRY_DEVICE": "emulated:1"})
+        if checked:
+            assert done.returncode != 0 and "used after its access ended" in done.stderr and "python, <string>:3" in done.stderr, done.stderr
+        else:
+            assert done.stdout == "end\n", done.stderr
+
+
+def test_failures_of_a_driver():
+    """Those of the device and of the compiler have their own classes, and the compiler's log."""
+    driver = os.environ.get("FERRY_CUDA_LIBRARY", "")
+    compiler = driver.replace("libfakecuda", "libfakenvrtc")
+    if "fakecuda" not in driver or not os.path.exists(compiler):
+        pytest.skip("needs the driver and the compiler that need no GPU")
+    run("""
+        import ctypes, os, ferry
+        driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
+        c = ferry.Context("cuda")
+        try:
+            ferry.Kernel("k", source="#error no", parameters=["update f4 x"], context=c)
+        except ferry.CompileError as error:
+            assert "#error" in str(error) or "no" in str(error).split(), error
+            print(error)
+        else:
+            raise SystemExit("compiled")
+        for code, kind in ((2, ferry.OutOfMemoryError), (700, ferry.DeviceLostError)):
+            a = ferry.array(bytes(1 << 22), context=c)
+            driver.fakecuda_fail_next(b"cuMemcpyHtoDAsync_v2", code, 1)
+            try:
+                a.sync_to(1)
+            except kind:
+                pass
+            except ferry.Error as error:
+                assert code != 700, repr(error)
+            else:
+                raise SystemExit(f"{code} is no failure")
+            driver.fakecuda_fail_none()
+            assert a.tobytes() == bytes(1 << 22)
+    """, FERRY_NVRTC_LIBRARY=compiler)
+
+
+@pytest.mark.parametrize("name", [name for name in STATUSES if name != "CancelledError"])
+def test_failures_of_a_host_function_keep_their_class(emulated, name):
+    error = getattr(ferry, name)
+
+    def fail(x):
+        raise error("by the function")
+
+    kernel = ferry.Kernel("fail", host=fail, parameters=["update u1 x"], context=emulated)
+    stream = ferry.Stream(emulated)
+    kernel(stream, 1, ferry.empty(1, "u1", context=emulated))
+    with pytest.raises(error, match="by the function"):
+        stream.synchronize()
+
+
+def test_processes(tmp_path):
+    """Arrays are arguments and results of workers, by value."""
+    script = tmp_path / "workers.py"
+    script.write_text(textwrap.dedent("""
+        import multiprocessing, sys
+        import ferry
+
+        def work(a):
+            with a.update(device=1):
+                pass
+            b = a.astype("f8")
+            b.fill(b[0].item() + 1)
+            return b
+
+        if __name__ == "__main__":
+            a = ferry.array(b"1234")
+            a.tolist()
+            for method in ("spawn", "fork"):
+                with multiprocessing.get_context(method).Pool(2) as pool:
+                    found = pool.map(work, [a, a[1:3]])
+                assert [b.tolist() for b in found] == [[50.0] * 4, [51.0] * 2], method
+    """))
+    subprocess.run([sys.executable, script], check=True, timeout=60, env={**os.environ, "FERRY_DEVICE": "emulated:1"})
+
+
+def test_exit_handlers_of_the_program():
+    """Those that were registered before the import run later than the package's own."""
+    assert run("""
+        import atexit, sys
+        def last():
+            import ferry
+            try:
+                print(ferry.array(b"12").tolist(), wrapped.tolist())
+            except ferry.Error as error:
+                print(type(error).__name__)
+        atexit.register(last)
+        import ferry
+        memory = bytearray(4)
+        wrapped = ferry.wrap(memory, context=ferry.Context("emulated:1"))
+        with wrapped.update(device=1):
+            pass
+    """) == "[49, 50] [0, 0, 0, 0]\n"

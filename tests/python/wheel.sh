@@ -23,6 +23,13 @@ run "$stage/venv/bin/pip" install "${root}[gen]"
 ok "pip installs the tree"
 run "$stage/venv/bin/python" "$root/tests/python/smoke.py" host emulated:2
 ok "the smoke test passes"
+run "$stage/venv/bin/python" -c '
+import ferry
+context = ferry.Context("emulated:1")
+twice = ferry.elementwise("read T x, overwrite T y", "y[i] = 2 * x[i];", context=context)
+assert twice(ferry.array(b"12", context=context)).tolist() == [98, 100]
+'
+ok "a kernel from an expression runs"
 
 ferry="$stage/venv/bin/python -m ferry"
 PKG_CONFIG_PATH=$($ferry --pkg-config-dir)

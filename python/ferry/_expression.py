@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: MIT
+"""Kernels from one expression, which ferry-gen turns into CUDA source and into a host function in C."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _ferry
+from ._array import Array, empty
+from ._context import Context, Stream, default_context
+from ._element import element, element_of_file, load_generator
+from ._ferry import Element
+from ._folders import INCLUDES, TEMPLATES
+from ._kernel import Kernel, grid
+
+if TYPE_CHECKING:
+    import ctypes
+
+_VARIABLE = re.compile(r"[A-Z]")
+_PREFIX = "py"
+_KEPT = 500  # host functions in the cache, of 20 KB each
+
+
+class _HostFunction:
+    """A compiled function, as Kernel takes it: code that stays loaded, and its address."""
+
+    def __init__(self, library: ctypes.CDLL, name: str) -> None:
+        import ctypes
+
+        self.library = library
+        self.address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+
+
+def _module(name: str) -> Any:
+    """A module of ferry-gen."""
+    try:
+        return load_generator(name)
+    except ModuleNotFoundError as error:
+        if error.name == "jinja2":
+            raise ImportError("kernels from an expression need Jinja2 on devices other than CUDA: pip install ferry[gen]",
+                              name="jinja2") from error
+        raise
+
+
+def _compiler() -> list[str]:
+    import shlex
+    import shutil
+
+    command = shlex.split(os.environ.get("CC") or "cc")
+    if not command or shutil.which(command[0]) is None:
+        raise _ferry.UnsupportedError(
+            "kernels from an expression need a C compiler on devices other than CUDA: install one, or name it in CC")
+    return command
+
+
+def _cache_folder() -> str | None:
+    """The folder of compiled host functions; None when there is none that only this user can write."""
+    folder = os.environ.get("FERRY_CACHE_DIR")
+    if folder is None:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = os.path.join(base, "ferry")
+    if not os.path.isabs(folder):
+        return None
+    folder = os.path.join(folder, "host")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.stat(folder)
+    except OSError:
+        return None
+    private = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return folder if private and os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def _trim(folder: str) -> None:
+    """Leave the newest files. Another process may do the same, and loaded libraries need their files no more."""
+    with os.scandir(folder) as entries:
+        files = sorted((entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".so"))
+    for _, path in files[:-_KEPT]:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> ctypes.CDLL:
+    """The shared object of a C source, which the cache keeps."""
+    import ctypes  # these take longer to import than all of this package
+    import hashlib
+    import shutil
+    import subprocess
+    import tempfile
+
+    command = _compiler()
+    flags = ["-O2", "-fPIC", "-shared", "-w", *(f"-I{folder}" for folder in (*INCLUDES, *folders))]
+    program = shutil.which(command[0]) or command[0]
+    version = os.stat(program)
+    named = repr((source, sorted(headers.items()), command, flags, os.path.realpath(program), version.st_size, version.st_mtime_ns,
+                  _ferry.version))
+    cache = None if headers or folders else _cache_folder()  # those files may change
+    kept = os.path.join(cache, hashlib.sha256(named.encode()).hexdigest() + ".so") if cache else None
+    if kept and os.path.exists(kept):
+        try:
+            return ctypes.CDLL(kept)
+        except OSError:
+            os.unlink(kept)  # damaged: the new one gets another file
+    stage = tempfile.mkdtemp(dir=cache)
+    try:
+        for name, text in headers.items():
+            path = os.path.join(stage, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(os.path.join(stage, "kernel.c"), "w", encoding="utf-8") as file:
+            file.write(source)
+        made = os.path.join(stage, "kernel.so")
+        done = subprocess.run([*command, *flags, f"-I{stage}", os.path.join(stage, "kernel.c"), "-o", made, "-lm"],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise _ferry.CompileError(f"{' '.join(command)}: {done.stderr.strip()}")
+        if kept:
+            os.replace(made, kept)
+            made = kept
+            _trim(os.path.dirname(kept))
+        return ctypes.CDLL(made)
+    finally:
+        shutil.rmtree(stage)
+
+
+@functools.cache
+def _renderer() -> Any:
+    """The templates, which take longer to read than all the rest."""
+    return _module("ferry_render").Renderer(TEMPLATES)
+
+
+def _host_functions(file: Any, kernel: Any, folders: Sequence[str]) -> list[_HostFunction]:
+    """The host function of a kernel, and for a reduction that of its second part."""
+    renderer = _renderer()
+    source = renderer.render("kernels.h.j2", k=file)
+    headers = {found.header: renderer.render("typed.h.j2", t=found) for found in file.types.values() if found.prefix != "ferry"}
+    arrays = [parameter.is_array for parameter in kernel.parameters]
+    entries = {kernel.sym: [*arrays, False]}
+    if kernel.result:
+        entries = {kernel.sym: [*arrays, True, False], kernel.sym + "_finish": [True, True, False]}
+    for name, kinds in entries.items():
+        values = ", ".join(f"&pointers[{index}]" if is_array else f"pointers[{index}]" for index, is_array in enumerate(kinds))
+        source += (f"\nint32_t {name}_compiled(void **pointers, size_t *counts);\n"
+                   f"int32_t {name}_compiled(void **pointers, size_t *counts)\n{{\n    void *values[] = {{{values}}};\n"
+                   f"    (void)counts;\n    {name}_run(values);\n    return 0;\n}}\n")
+    library = _compiled(source, headers, folders)
+    return [_HostFunction(library, name + "_compiled") for name in entries]
+
+
+class _Expression:
+    """What elementwise kernels and reductions have in common. Kernels are made for each set of types when it is first used."""
+
+    def __init__(self, parameters: str | Sequence[str], each: str | Sequence[str], entry: dict[str, Any], name: str,
+                 functions: Sequence[dict[str, Any]], types: Sequence[str | os.PathLike[str]], include: Sequence[str],
+                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], context: Context | None) -> None:
+        listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
+        self._words = [text.split() if isinstance(text, str) else [] for text in listed]
+        self._each = each if isinstance(each, str) else list(each)
+        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"options": list(options)} if options else {})}
+        self._file: dict[str, Any] = {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", "kernels": []}
+        if functions:
+            self._file["functions"] = list(functions)
+        if types:
+            self._file["types"] = [os.path.abspath(path) for path in types]
+        if include:
+            self._file["include"] = list(include)
+        self._folders = [os.path.abspath(folder) for folder in folders] + [os.path.dirname(os.path.abspath(path)) for path in types]
+        self._made: dict[tuple[Element, ...], list[Kernel]] = {}
+        self.name = name
+        self.context = context or default_context()
+        self._variables = sorted({word for words in self._words for word in words[:-1] if _VARIABLE.fullmatch(word)})
+        arrays = {words[1] for words in self._words if len(words) == 3 and words[0] in ("read", "update", "overwrite")}
+        for variable in self._variables:
+            if variable not in arrays:
+                raise _ferry.ArgumentError(f"{name}: the type {variable} is that of no array, so that no call can name it")
+        self._accesses = [words[0] if words and words[0] in ("read", "update", "overwrite") else "" for words in self._words]
+        if not self._variables:
+            self._kernels({})
+
+    def _kernels(self, bound: dict[str, Element]) -> list[Kernel]:
+        """The kernels for these types."""
+        key = tuple(bound[variable] for variable in self._variables)
+        if key not in self._made:
+            self._made[key] = self._make(bound)
+        return self._made[key]
+
+    def _make(self, bound: dict[str, Element]) -> list[Kernel]:
+        generator = _module("ferry_kernels")
+        errors = _module("ferry_types").GeneratorError
+        texts = [" ".join([*words[:len(words) - len(_type_of(words)) - 1], self._name_of_type(_type_of(words), bound), *words[-1:]])
+                 for words in self._words]
+        entry = {**self._entry, "parameters": texts, "each": self._each}
+        for key in ("sum", "min", "max"):
+            if key in entry:
+                entry[key] = self._name_of_type([str(entry[key])], bound)
+        try:
+            file = generator.KernelFile(self.name, {**self._file, "kernels": [entry]})
+        except errors as error:
+            raise _ferry.ArgumentError(str(error)) from error
+        kernel = file.kernels[0]
+        cuda = all(place.kind == "cuda" for place in self.context.places[1:])
+        hosts: list[Any] = [None, None] if cuda else _host_functions(file, kernel, self._folders)
+        listed: list[Any] = [(parameter.access, element_of_file(parameter.element)) for parameter in kernel.parameters]
+        result = element_of_file(kernel.result) if kernel.result else None
+        first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
+        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, parameters=first, context=self.context)]
+        if result:
+            made.append(Kernel(kernel.sym + "_finish", source=kernel.finish_text, host=hosts[1],
+                               parameters=[("read", result), ("overwrite", result), "size_t n"], context=self.context))
+        return made
+
+    def _name_of_type(self, words: list[str], bound: dict[str, Element]) -> str:
+        """The generator's name of a type."""
+        text = " ".join(words)
+        if text in bound:
+            return _name_of_element(bound[text])
+        if re.fullmatch(r"[<|=]?[a-z]+\d+|\?", text) and "_" not in text:
+            try:
+                return _name_of_element(element(text))
+            except _ferry.Error:
+                pass
+        return text
+
+    def _bind(self, arguments: Sequence[Any]) -> dict[str, Element]:
+        """The types that the arrays of a call say."""
+        bound: dict[str, Element] = {}
+        for words, value in zip(self._words, arguments):
+            variable = words[-2] if len(words) >= 2 else ""
+            if variable not in self._variables or not isinstance(value, Array):
+                continue
+            if bound.setdefault(variable, value.dtype) is not value.dtype:
+                raise _ferry.WrongTypeError(f"{self.name}: {variable} is {bound[variable].name}, but {words[-1]} is {value.dtype.name}")
+        missing = [variable for variable in self._variables if variable not in bound]
+        if missing:
+            raise _ferry.ArgumentError(f"{self.name}: no array says what {missing[0]} is")
+        return bound
+
+    def _first(self, arguments: Sequence[Any]) -> Array:
+        """The array whose shape all others must have."""
+        arrays = []
+        for words, access, value in zip(self._words, self._accesses, arguments):
+            if access:
+                if not isinstance(value, Array):
+                    raise _ferry.WrongTypeError(f"{self.name}: {words[-1]} must be a ferry.Array")
+                arrays.append((words[-1], value))
+        if not arrays:
+            raise _ferry.ArgumentError(f"{self.name} needs an array")
+        for name, value in arrays[1:]:
+            if value.shape != arrays[0][1].shape:
+                raise _ferry.ArgumentError(f"{self.name}: {name} has the shape {value.shape}, but {arrays[0][0]} has {arrays[0][1].shape}")
+        return arrays[0][1]
+
+    def __repr__(self) -> str:
+        return f"<ferry.{type(self).__name__} {self.name}({', '.join(' '.join(words) for words in self._words)})>"
+
+
+def _type_of(words: list[str]) -> list[str]:
+    return words[1:-1] if words and words[0] in ("read", "update", "overwrite") else words[:-1]
+
+
+def _name_of_element(kind: Element) -> str:
+    names = {("float", 32): "float", ("float", 64): "double", ("bool", 8): "bool", ("uint", 8): "byte", ("int", 32): "int",
+             ("float", 16): "half", ("bfloat", 16): "bfloat16", ("complex", 64): "complex_float", ("complex", 128): "complex_double"}
+    if kind.kind == "struct":
+        raise _ferry.WrongTypeError(f"a type of one letter stands for numbers, not for {kind.name}: name the struct")
+    return names.get((kind.kind, kind.bits), f"{kind.kind}{kind.bits}")
+
+
+class Elementwise(_Expression):
+    """A kernel of elementwise(), which a call runs for each element of its arrays."""
+
+    def __call__(self, *arguments: Any, stream: Stream | None = None) -> Any:
+        """Queue the kernel. Overwritten arrays at the end may be left out: new ones are made. Return the overwritten arrays."""
+        first_given = self._first(arguments)
+        missing = self._accesses[len(arguments):]
+        if len(arguments) > len(self._words) or any(access != "overwrite" for access in missing):
+            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
+        bound = self._bind(arguments)
+        kernel, = self._kernels(bound)
+        made = [empty(first_given.shape, kind, context=self.context) for _, kind in kernel.parameters[len(arguments):-1]]
+        values = [*arguments, *made]
+        if first_given.size:
+            kernel(stream, grid(first_given.size), *values, first_given.size)
+        written = [value for value, access in zip(values, self._accesses) if access == "overwrite"]
+        return written[0] if len(written) == 1 else tuple(written) or None
+
+
+class Reduction(_Expression):
+    """A kernel of reduction(), which a call runs to get one number of all elements."""
+
+    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Array | None = None) -> Any:
+        """Return the number, or queue the work that writes it to the first element of `out`, and return `out`."""
+        if len(arguments) != len(self._words):
+            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
+        count = self._first(arguments).size
+        first, finish = self._kernels(self._bind(arguments))
+        kind = finish.parameters[1][1]
+        # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
+        blocks = min(count // 1024 + 1, 1024)
+        partial = empty(blocks, kind, context=self.context)
+        result = empty(1, kind, context=self.context) if out is None else out.reshape(-1)[:1]
+        first(stream, grid(blocks * 256), *arguments, partial, count)
+        finish(stream, grid(256), partial, result, blocks)
+        return result.item() if out is None else out
+
+
+def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
+                functions: Sequence[dict[str, Any]] = (), types: Sequence[str | os.PathLike[str]] = (), include: Sequence[str] = (),
+                include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
+                context: Context | None = None) -> Elementwise:
+    """Return a kernel that runs statements for each element, on CUDA devices and on all others.
+
+    `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
+    arrays, and "double a" is a value. A type is one of C, one of NumPy such as "f4", or a capital letter, which stands
+    for the number that the arrays of a call have. `each` is statements in the part of C that is also CUDA, where i is
+    the index. `functions` are descriptions of functions that it calls, and `types` the paths of type files of structs,
+    as the file has them. `fast` allows fused operations on devices.
+
+    On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
+    compiles a host function, which is kept on disk. This needs Jinja2.
+
+    >>> import ferry
+    >>> context = ferry.Context("emulated:1")
+    >>> axpy = ferry.elementwise("T a, read T x, read T y, overwrite T z", "z[i] = a * x[i] + y[i];", context=context)
+    >>> x = ferry.array([1.0, 2.0], context=context)
+    >>> axpy(10, x, x).tolist()
+    [11.0, 22.0]
+    """
+    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, context)
+
+
+def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str = "reduction",
+              functions: Sequence[dict[str, Any]] = (), types: Sequence[str | os.PathLike[str]] = (), include: Sequence[str] = (),
+              include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
+              context: Context | None = None) -> Reduction:
+    """Return a kernel that computes one number of all elements.
+
+    `each` is one expression, whose values of type `dtype` are combined by `combine`: "sum", "min" or "max". The other
+    arguments are those of elementwise(), and all arrays are read. Each run on one device gives the same bits.
+
+    >>> import ferry
+    >>> context = ferry.Context("emulated:1")
+    >>> dot = ferry.reduction("read T x, read T y", "x[i] * y[i]", "sum", "T", context=context)
+    >>> x = ferry.array([1.0, 2.0, 3.0], context=context)
+    >>> dot(x, x)
+    14.0
+    """
+    if combine not in ("sum", "min", "max"):
+        raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
+    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, context)

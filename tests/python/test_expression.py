@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: MIT
+"""Kernels from one expression: the bits of NumPy, the text of ferry-gen, and what is refused."""
+
+import ctypes
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import ferry
+
+pytest.importorskip("jinja2")
+if os.environ.get("FERRY_DEBUG") == "1":
+    pytest.skip("a compiler takes the time, and the run without checks has done it", allow_module_level=True)
+
+
+@pytest.fixture
+def place(context):
+    """A context whose devices run host functions."""
+    if context.place(1).kind == "cuda":
+        pytest.skip("a device of CUDA runs CUDA code")
+    return context
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_bits_of_numpy(place, numpy, dtype):
+    random = numpy.random.default_rng(3)
+    x, y = (random.standard_normal(10007).astype(dtype) * 10 ** random.integers(-6, 6, 10007).astype(dtype) for _ in range(2))
+    a, b = ferry.array(x, context=place), ferry.array(y, context=place)
+    root = "sqrtf" if dtype == "f4" else "sqrt"
+    for text, wanted in (("x[i] + y[i]", x + y), ("x[i] - y[i]", x - y), ("x[i] * y[i]", x * y), ("x[i] / y[i]", x / y),
+                         (f"{root}(x[i] * x[i] + y[i] * y[i])", numpy.sqrt(x * x + y * y)), ("2 * x[i] * y[i] - x[i]", 2 * x * y - x)):
+        kernel = ferry.elementwise("read T x, read T y, overwrite T z", f"z[i] = {text};", context=place)
+        assert kernel(a, b).tobytes() == wanted.tobytes(), text
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "?"])
+def test_every_type(place, numpy, dtype):
+    x = numpy.arange(100).astype(dtype)
+    kernel = ferry.elementwise([f"read {dtype} x", f"update {dtype} y", "overwrite int32_t z"], ["y[i] = x[i];", "z[i] = (int32_t)i;"],
+                               context=place)
+    y = ferry.zeros(100, dtype, context=place)
+    z = kernel(ferry.array(x, context=place), y)
+    assert y.tobytes() == x.tobytes() and z.tolist() == list(range(100)) and z.dtype == "i4"
+
+
+def test_types_of_a_call(place, numpy):
+    scale = ferry.elementwise("T a, read T x, overwrite U y", "y[i] = a * x[i];", name="scale", context=place)
+    x = ferry.array(numpy.arange(4.0), context=place)
+    y = ferry.empty(4, "f4", context=place)
+    assert scale(3, x, y) is y and y.tolist() == [0, 3, 6, 9]
+    i = ferry.array(numpy.arange(4), context=place)
+    assert scale(2, i, ferry.empty(4, "i8", context=place)).tolist() == [0, 2, 4, 6]
+    twice = ferry.elementwise("update T x", "x[i] += x[i];", context=place)
+    assert twice(x) is None and x.tolist() == [0, 2, 4, 6] and twice(i) is None and i.tolist() == [0, 2, 4, 6]
+    two = ferry.elementwise("read T x, overwrite T y, overwrite T z", "y[i] = x[i] + 1; z[i] = x[i] + 2;", context=place)
+    assert [made.tolist() for made in two(x)] == [[1, 3, 5, 7], [2, 4, 6, 8]]
+    with pytest.raises(TypeError):
+        two(x, i)
+    with pytest.raises(ValueError, match="no array says what U is"):
+        scale(3, x)
+    for wrong in ("T a, read f4 x, overwrite f4 y", "read f4 x, overwrite f4 y, N n"):
+        with pytest.raises(ValueError, match="that of no array"):
+            ferry.elementwise(wrong, "y[i] = x[i];", context=place)
+
+
+def test_shapes(place, numpy):
+    add = ferry.elementwise("read f4 x, read f4 y, overwrite f4 z", "z[i] = x[i] + y[i];", context=place)
+    x = ferry.array(numpy.arange(6, dtype="f4").reshape(2, 3), context=place)
+    assert add(x, x).shape == (2, 3) and add(x, x).tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert add(x[0], x[1]).tolist() == [3, 5, 7]
+    empty = ferry.empty((0, 3), context=place)
+    assert add(empty, empty).shape == (0, 3)
+    assert add(x[1, 1], x[1, 1]).item() == 8
+    for arguments in ((x,), (x, x, x, x), (x, x[0]), (x, 3.0), ()):
+        with pytest.raises((ValueError, TypeError)):
+            add(*arguments)
+    with pytest.raises(ferry.WrongTypeError):
+        add(x, x.astype("f8"))
+    with pytest.raises(ferry.UnsupportedError):
+        fortran = ferry.wrap(numpy.asfortranarray(numpy.ones((2, 3), "f4")), context=place)
+        add(fortran, fortran, fortran)
+    with pytest.raises(ferry.WrongContextError):
+        add(*[ferry.zeros((2, 3), context=ferry.Context("emulated:1"))] * 3)
+
+
+def test_streams(emulated, numpy):
+    slow = ferry.elementwise("update f8 x", "for (int k = 0; k < 1000; k++) x[i] = x[i] * 0.5 + 1;", context=emulated)
+    x = ferry.array(numpy.zeros(1000), context=emulated)
+    stream = ferry.Stream(emulated, 2)
+    for _ in range(5):
+        slow(x, stream=stream)
+    assert 2 in x.places or x.copies
+    assert x.tolist() == [2.0] * 1000
+
+
+def test_reductions(place, numpy):
+    random = numpy.random.default_rng(4)
+    total = ferry.reduction("read f8 x", "x[i]", context=place)
+    least, greatest = (ferry.reduction("read T x", "x[i]", combine, "T", context=place) for combine in ("min", "max"))
+    for count in (0, 1, 15, 16, 17, 1000, 100003):
+        x = random.standard_normal(count)
+        a = ferry.array(x, context=place)
+        assert abs(total(a) - math.fsum(x)) <= 1e-12 * (1 + numpy.abs(x).sum()) and total(a) == total(a)
+        assert (least(a), greatest(a)) == ((x.min(), x.max()) if count else (math.inf, -math.inf))
+    x[500] = math.nan
+    assert math.isnan(least(ferry.array(x, context=place))) and math.isnan(greatest(ferry.array(x, context=place)))
+    integers = ferry.array(numpy.arange(100000, dtype="i4"), context=place)
+    assert ferry.reduction("read i4 x", "(int64_t)x[i] * x[i]", "sum", "i8", context=place)(integers) == sum(i * i for i in range(100000))
+    assert greatest(integers) == 99999
+    out = ferry.zeros((2, 2), "f8", context=place)
+    dot = ferry.reduction("f8 a, read f8 x, read f8 y", "a * x[i] * y[i]", context=place)
+    ones = ferry.array(numpy.ones(10), context=place)
+    assert dot(2, ones, ones, out=out) is out and out.tolist() == [[20, 0], [0, 0]]
+    with pytest.raises(ValueError):
+        dot(2, ones)
+    with pytest.raises(ValueError):
+        dot(2, ones, ones[:5])
+    with pytest.raises(TypeError):
+        dot(2, ones, ones, out=ferry.empty(1, "f4", context=place))
+    with pytest.raises(ValueError):
+        ferry.reduction("read f8 x", "x[i]", "product", context=place)
+
+
+def test_functions_and_structs(place, numpy, tmp_path):
+    limited = {"name": "limited", "returns": "double", "parameters": ["double x", "double most"], "body": "return x > most ? most : x;"}
+    limit = ferry.elementwise("update f8 x, f8 most", "x[i] = limited(x[i], most);", functions=[limited], context=place)
+    x = ferry.array(numpy.arange(4.0), context=place)
+    limit(x, 1.5)
+    assert x.tolist() == [0, 1, 1.5, 1.5]
+    (tmp_path / "vec.h").write_text("struct mylib_vec { float x; double y; };\n")
+    described = {"ferry": 1, "prefix": "mylib", "name": "vec", "c_type": "struct mylib_vec", "kind": "struct", "header": "vec_buffer.h",
+                 "include": ["vec.h"], "fields": [{"name": "x", "type": "float"}, {"name": "y", "type": "double"}]}
+    (tmp_path / "vec.json").write_text(json.dumps(described))
+    kernel = ferry.elementwise("update vec v, read f8 s", "v[i].x += 1; v[i].y *= s[i];", types=[tmp_path / "vec.json"], context=place)
+    v = ferry.empty(4, tmp_path / "vec.json", context=place)
+    v.fill((1.0, 2.0))
+    kernel(v, x)
+    assert numpy.asarray(v)["x"].tolist() == [2] * 4 and numpy.asarray(v)["y"].tolist() == [0, 2, 3, 3]
+    any_number = ferry.elementwise("update T v", "v[i] += 1;", context=place)
+    with pytest.raises(TypeError, match="mylib_vec"):
+        any_number(v)
+
+
+@pytest.mark.parametrize("parameters, each, error, match", [
+    ("read float x, overwrite flaot y", "y[i] = x[i];", ValueError, "flaot.*float"),
+    ("read float x", "x[i];", ValueError, "no array to be written"),
+    ("overwrite float y", "y[i] = tgamma(1);", ValueError, "tgamma"),
+    ("overwrite float y", "y[i] = 1", ValueError, "does not end"),
+    ("overwrite float i", "i[i] = 1;", ValueError, "generated code uses"),
+    ("float y", "y = 1;", ValueError, "no array"),
+    ("", "", ValueError, "expected"),
+    ([3], "y[i] = 1;", ValueError, "expected"),
+    ("overwrite float y", "y[i] = nothing;", ferry.CompileError, "nothing"),
+])
+def test_bad_expressions(emulated, parameters, each, error, match):
+    with pytest.raises(error, match=match):
+        ferry.elementwise(parameters, each, context=emulated)
+
+
+def test_machines_without_a_compiler(emulated, monkeypatch):
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    with pytest.raises(ferry.UnsupportedError, match="needs? a C compiler"):
+        ferry.elementwise("update float x", "x[i] = 1;", context=emulated)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NotImplementedError):
+        ferry.elementwise("update float x", "x[i] = 1;", context=emulated)
+
+
+def test_machines_without_jinja2():
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+        import sys
+        sys.modules["jinja2"] = None
+        import ferry
+        try:
+            ferry.elementwise("update float x", "x[i] = 1;", context=ferry.Context("emulated:1"))
+        except ImportError as error:
+            assert "pip install ferry[gen]" in str(error), error
+        else:
+            raise SystemExit("no ImportError")
+    """)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_compiled_once(tmp_path):
+    """The cache keeps a host function for other processes, and one of another text is another one."""
+    log, compiler = tmp_path / "log", tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\necho compiled >>{log}\nexec cc \"$@\"\n")
+    compiler.chmod(0o755)
+    program = textwrap.dedent("""
+        import sys, ferry
+        c = ferry.Context("emulated:1")
+        k = ferry.elementwise("update float x", f"x[i] = {sys.argv[1]};", context=c)
+        x = ferry.empty(3, context=c)
+        k(x)
+        assert x.tolist() == [float(sys.argv[1])] * 3
+    """)
+
+    def compiled(value, folder):
+        before = len(log.read_text().splitlines()) if log.exists() else 0
+        subprocess.run([sys.executable, "-c", program, str(value)], check=True,
+                       env={**os.environ, "CC": str(compiler), "FERRY_CACHE_DIR": str(folder) if folder else ""})
+        return len(log.read_text().splitlines() if log.exists() else []) - before
+
+    cache = tmp_path / "cache"
+    assert [compiled(1, cache), compiled(1, cache), compiled(2, cache), compiled(2, None), compiled(2, None)] == [1, 0, 1, 1, 1]
+    assert len(list((cache / "host").iterdir())) == 2
+    (cache / "host").chmod(0o777)  # others could put code there
+    assert compiled(1, cache) == 1
+
+
+def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
+    """The CUDA source and the host function are those of a header that ferry-gen writes for C programs."""
+    from ferry import _expression, _folders
+
+    seen = []
+    real = _expression.Kernel
+    monkeypatch.setattr(_expression, "Kernel", lambda name, **more: seen.append((name, more["source"], tuple(more.get("options", ())))) or real(name, **more))
+    sources = []
+    compiled = _expression._compiled
+    monkeypatch.setattr(_expression, "_compiled", lambda source, *rest: sources.append(source) or compiled(source, *rest))
+    ferry.elementwise("read double x, overwrite double y", "y[i] = sqrt(x[i]);", name="root", context=emulated)
+    ferry.reduction("read double x", "x[i]", name="total", context=emulated)
+    for name, entry in (("root", {"parameters": ["read double x", "overwrite double y"], "each": "y[i] = sqrt(x[i]);"}),
+                        ("total", {"parameters": ["read double x"], "each": "x[i]", "sum": "double"})):
+        (tmp_path / name).write_text(json.dumps({"ferry": 1, "prefix": "py", "header": "kernels.h", "kernels": [{"name": name, **entry}]}))
+        subprocess.run([sys.executable, os.path.join(_folders.GENERATOR, "ferry_gen.py"), "--templates", _folders.TEMPLATES, "kernels",
+                        tmp_path / name, "-o", tmp_path / "kernels.h"], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        header = (tmp_path / "kernels.h").read_text()
+        assert sources.pop(0).startswith(header)
+        for entry, cuda, options in [one for one in seen if one[0].startswith("py_" + name)]:
+            literals = header[header.index(f"{entry}_source(ferry"):]
+            text = ""
+            for line in literals[literals.index("text[] =\n") + 9:].splitlines():
+                text += json.loads(line.strip().rstrip(";"))
+                if line.rstrip().endswith(";"):
+                    break
+            assert text == cuda and options == (() if entry.endswith("_finish") else ("-fmad=false",))
+
+
+def test_devices_of_cuda(numpy):
+    """CUDA source alone: no compiler of C is needed. The driver without a GPU runs the host function, with the arguments of the launch."""
+    driver = os.environ.get("FERRY_CUDA_LIBRARY", "")
+    compiler = driver.replace("libfakecuda", "libfakenvrtc")
+    if "fakecuda" not in driver or not os.path.exists(compiler):
+        pytest.skip("needs the driver and the compiler that need no GPU")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+        import ctypes, os, numpy, ferry, ferry._expression
+        driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
+        body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
+        kept, grids = [], []
+
+        def register(kernel, name, arrays, sizes):
+            run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)(kernel)
+            @body
+            def device(parameters, grid, block):
+                grids.append(ctypes.cast(grid, ctypes.POINTER(ctypes.c_uint))[0])
+                values = (ctypes.c_void_p * len(arrays))()
+                for index, is_array in enumerate(arrays):
+                    values[index] = ctypes.cast(parameters[index], ctypes.POINTER(ctypes.c_void_p))[0] if is_array else parameters[index]
+                run(values, None)
+            table = (ctypes.c_size_t * len(sizes))(*sizes)
+            driver.fakecuda_register_kernel(name, device, len(sizes), table)
+            kept.append((device, table, run))
+
+        addresses = []
+        real = ferry._expression._HostFunction.__init__
+        def noted(self, library, name):
+            real(self, library, name)
+            addresses.append(self)
+        ferry._expression._HostFunction.__init__ = noted
+        host = ferry.Context("host")
+        arguments = ("f4 a, read f4 x, overwrite f4 y", "y[i] = a * x[i];")
+        ferry.elementwise(*arguments, context=host)
+        ferry.reduction("read f4 x", "x[i]", "sum", "f4", context=host)
+        register(addresses[0].address, b"py_kernel", [False, True, True, False], [4, 8, 8, 8])
+        register(addresses[1].address, b"py_reduction", [True, True, False], [8, 8, 8])
+        register(addresses[2].address, b"py_reduction_finish", [True, True, False], [8, 8, 8])
+        os.environ["CC"] = "/nowhere"
+        c = ferry.Context("cuda")
+        scale = ferry.elementwise(*arguments, context=c)
+        x = ferry.array(numpy.arange(1000, dtype="f4"), context=c)
+        y = scale(0.5, x)
+        assert y.places == (1,) and (numpy.asarray(y) == numpy.arange(1000, dtype="f4") * numpy.float32(0.5)).all()
+        assert c.stats().upload.bytes == 4000 and c.stats().download.bytes == 4000
+        total = ferry.reduction("read f4 x", "x[i]", "sum", "f4", context=c)
+        assert total(x) == 499500 and c.stats().upload.bytes == 4000 and c.stats().download.bytes == 4004
+        grids.clear()
+        scale(1, ferry.empty(10000, context=c))
+        total(ferry.empty(10000, context=c))
+        assert grids == [40, 10, 1], grids
+    """)], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "FERRY_NVRTC_LIBRARY": compiler})
+    assert done.returncode == 0, done.stderr
+
+
+def test_damaged_caches(tmp_path):
+    """A file that is no library is made again; a folder that cannot be written is none."""
+    program = textwrap.dedent("""
+        import ferry
+        c = ferry.Context("emulated:1")
+        x = ferry.empty(3, context=c)
+        ferry.elementwise("update float x", "x[i] = 7;", context=c)(x)
+        assert x.tolist() == [7.0] * 3
+    """)
+    environment = {**os.environ, "FERRY_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    kept, = (tmp_path / "host").iterdir()
+    kept.unlink()
+    kept.write_bytes(b"nothing")
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    assert kept.stat().st_size > 1000
+    for folder in ("relative", "/proc/none", str(kept)):
+        subprocess.run([sys.executable, "-c", program], check=True, env={**environment, "FERRY_CACHE_DIR": folder}, cwd=tmp_path)
+    assert not (tmp_path / "relative").exists()
+
+
+def test_caches_are_bounded(tmp_path, monkeypatch):
+    from ferry import _expression
+
+    monkeypatch.setenv("FERRY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(_expression, "_KEPT", 2)
+    context = ferry.Context("host")
+    for value in range(4):
+        ferry.elementwise("update float x", f"x[i] = {value};", context=context)
+        newest = max((tmp_path / "host").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    assert len(list((tmp_path / "host").iterdir())) == 2 and newest.exists()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Calls that block leave the interpreter to other threads. A queued host function in Python needs it, so that a call that keeps it
+would never return: each program has a limit of time, and says which call it was in."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROLOGUE = """
+import array as array_of, ctypes, gc, os, threading, time
+import ferry
+
+context = ferry.Context("emulated:1")
+ran = []
+
+def slow(x):
+    time.sleep(0.03)
+    ran.append(x[0])
+    x[0] += 1
+
+kernel = ferry.Kernel("slow", host=slow, parameters=["update u4 x"], context=context)
+
+def array(values=4):
+    return ferry.array(bytes(4 * values), context=context).view("u4")
+
+def numbers(count):
+    return array_of.array("I", [0] * count)
+
+def queued():
+    a = array()
+    kernel(None, 4, a)
+    return a
+"""
+
+CALLS = {
+    "stream": "context.stream().synchronize()",
+    "event": "context.stream().record().synchronize()",
+    "tolist": "assert a.tolist()[0] == 1",
+    "tobytes": "assert a.tobytes()[0] == 1",
+    "item": "assert a[0].item() == 1",
+    "copy": "assert a.copy().tolist()[0] == 1",
+    "copy_from": "array().copy_from(a)",
+    "copy_to": "a.copy_to(memoryview(bytearray(16)).cast('I'))",
+    "astype": "assert a.astype('f4').tolist()[0] == 1",
+    "fill": "a.fill(3); assert a.tolist()[0] == 3",
+    "with": "with a.read(raw=True) as h: assert memoryview(h)[0] == 1",
+    "buffer": "assert memoryview(a.update())[0] == 1",
+    "sync_to": "a.sync_to(0)",
+    "evict": "a.evict(1)",
+    "arrow": "a.__arrow_c_array__()",
+    "tensor": "a.__dlpack__(max_version=(1, 0))",
+    "pickle": "import pickle; pickle.dumps(a)",
+    "store": "a.store(path)",
+    "load": "a.store(path); kernel(None, 4, a); a.load_from(path)",
+    "close": "w = ferry.wrap(numbers(2), context=context); kernel(None, 2, w); w.close()",
+    "end of a wrap": "w = ferry.wrap(numbers(2), context=context); kernel(None, 2, w); del w",
+    "end of the last access": "w = ferry.wrap(numbers(4), context=context); access = w[:2].read(raw=True); access.__enter__(); "
+                              "kernel(None, 2, w[2:]); access.array._close(); del w; del access",
+    "end of a kernel": "own = ferry.Kernel('own', host=slow, parameters=['update u4 x'], context=context); own(None, 4, a); del own",
+    "another stream": "s = ferry.Stream(context); kernel(s, 4, a); s.synchronize()",
+    "a context": "own = ferry.Context('emulated:1'); k = ferry.Kernel('own', host=slow, parameters=['update u4 x'], context=own); "
+                 "b = ferry.empty(4, 'u4', context=own); k(None, 4, b); del k, b, own",
+}
+
+
+def run(program, tmp_path):
+    done = None
+    try:
+        done = subprocess.run([sys.executable, "-c", PROLOGUE + f"path = {str(tmp_path / 'file')!r}\n" + textwrap.dedent(program)],
+                              capture_output=True, text=True, timeout=30, env=os.environ, check=False)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"hangs: {error.stdout}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_calls_that_block(tmp_path):
+    program = "".join(f"print({name!r}, flush=True)\na = queued()\n{call.strip()}\n" for name, call in CALLS.items())
+    program += "context.stream().synchronize()\nassert len(ran) >= len(" + repr(list(CALLS)) + ")\nprint('end')\n"
+    assert run(program, tmp_path).endswith("end\n")
+
+
+def test_another_thread_goes_on(tmp_path):
+    """While one thread waits for compiled code, which takes no lock, another one counts."""
+    run("""
+        count, ending = 0, threading.Event()
+        usleep = ctypes.CDLL(None).usleep
+        rest = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+        @rest
+        def wait(pointers, counts):  # ctypes gives the lock up in usleep()
+            usleep(300000)
+            return 0
+
+        class Compiled:
+            address = ctypes.cast(wait, ctypes.c_void_p).value
+            code = wait
+
+        compiled = ferry.Kernel("wait", host=Compiled(), parameters=["update u4 x"], context=context)
+
+        def work():
+            global count
+            while not ending.is_set():
+                count += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for call in (lambda a: a.tolist(), lambda a: context.stream().synchronize(), lambda a: a.copy_to(memoryview(bytearray(16)).cast("I")),
+                     lambda a: a.store(path)):
+            a = array()
+            compiled(None, 4, a)
+            before = count
+            call(a)
+            assert count - before > 20, count - before
+        ending.set()
+        thread.join()
+    """, tmp_path)
+
+
+def test_the_work_of_a_file(tmp_path):
+    """stream_file() calls Python code for each chunk, whose kernels in Python need the interpreter while it waits for them."""
+    run("""
+        with open(path, "wb") as file:
+            file.write(bytes(1 << 16))
+        counted = []
+
+        def work(chunk, stream, start):
+            kernel(stream, 4, chunk)
+            counted.append(start)
+
+        stats = ferry.stream_file(path, "u4", work, context=context, chunk_bytes=1 << 14, output=path + ".out", progress=lambda done, total: None)
+        assert stats.chunks == len(counted) == len(ran) == 4
+        assert open(path + ".out", "rb").read(4) == b"\\1\\0\\0\\0"
+    """, tmp_path)
+
+
+@pytest.mark.parametrize("lock", ["PyDLL", "CDLL"])
+def test_deleters_with_and_without_the_lock(tmp_path, lock):
+    """A consumer may end a tensor on a thread that has no Python, as PyTorch does, or with the lock held, as NumPy does."""
+    run(f"""
+        class Tensor(ctypes.Structure):
+            _fields_ = [("version", ctypes.c_uint32 * 2), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        rename = ctypes.pythonapi.PyCapsule_SetName
+        rename.argtypes = (ctypes.py_object, ctypes.c_void_p)
+        used = ctypes.create_string_buffer(b"used_dltensor_versioned")
+        kind = {{"PyDLL": ctypes.PYFUNCTYPE, "CDLL": ctypes.CFUNCTYPE}}[{lock!r}](None, ctypes.c_void_p)
+        for _ in range(20):
+            memory = numbers(4)
+            a = ferry.wrap(memory, context=context)
+            capsule = a[2:].__dlpack__(max_version=(1, 0))
+            pointer = get(capsule, b"dltensor_versioned")
+            rename(capsule, ctypes.addressof(used))
+            kernel(None, 2, a[:2])
+            del a, capsule
+            thread = threading.Thread(target=kind(Tensor.from_address(pointer).deleter), args=(pointer,))
+            thread.start()
+            thread.join()
+        context.stream().synchronize()
+        ferry.empty(1, context=context)
+        gc.collect()
+        assert memory[0] == 1 and len(ran) == 20
+        memory.append(1)
+    """, tmp_path)
