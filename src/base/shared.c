@@ -27,7 +27,22 @@ static struct {
     off_t end FERRYI_GUARDED_BY(ferryi_shared_mutex);
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
-static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.mutex)};
+
+/* The child begins a file of its own. In the inherited one it would take the same bytes as its parent and its siblings do. What the parent allocated stays mapped. */
+static void
+forget_file(bool in_child)
+{
+    ferryi_mutex_is_held(&shared.mutex);
+    if (!in_child)
+        return;
+    if (shared.file > 0)
+        close(shared.file);
+    shared.file = 0;
+    shared.end = 0;
+    shared.allocations = NULL;
+}
+
+static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.mutex), .after = forget_file};
 FERRYI_AT_FORK_UNDER(sharing, 1)
 
 /* Room for so many bytes at the end of the file. */

@@ -589,6 +589,77 @@ test_owners_of_the_parent_stay_its_own(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* A buffer in a new context of this process, all of whose elements are `value`. */
+static void
+create_filled(int value, ferry_context **out_context, ferry_buffer **out)
+{
+    const ferry_context_options options = {.devices = "host"};
+    WORKS(ferry_context_create(&options, out_context));
+    WORKS(ferry_buffer_create(*out_context, INT, COUNT, NULL, out));
+    WORKS(ferry_buffer_fill(*out, INT, 0, COUNT, &value, NULL));
+}
+
+/* Waits for a byte between the making of its buffer and the look at it. */
+static void
+fill_wait_and_look(int value, int ready, int go)
+{
+    ferry_context *context;
+    ferry_buffer *buffer;
+    int found[COUNT];
+    char byte = 0;
+    create_filled(value, &context, &buffer);
+    TRUE(write(ready, &byte, 1) == 1 && read(go, &byte, 1) == 1);
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, found, COUNT, NULL));
+    for (int i = 0; i < COUNT; i++)
+        TRUE(found[i] == value);
+    ferry_buffer_destroy(&buffer);
+    ferry_context_destroy(&context);
+}
+
+/* Memory of a checked run is shared inside a process, and with no other: two children that live at once, and their parent, each have their own. */
+static void
+test_checked_memory_is_not_shared_with_relatives(void **state)
+{
+    (void)state;
+    if (THREADS_ARE_WATCHED || ALLOCATOR_MAY_HANG)
+        skip();
+    ferry_context *context;
+    ferry_buffer *buffer;
+    int ready[2], go[2], how = 0;
+    char byte = 0;
+    pid_t children[2];
+    setenv("FERRY_DEBUG", "1", 1);
+    create_filled(7, &context, &buffer);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pipe(ready), 0);
+        if (i == 0)
+            assert_int_equal(pipe(go), 0);
+        children[i] = fork();
+        if (children[i] == 0) {
+            alarm(HANGS_AFTER_S);
+            fill_wait_and_look(i + 1, ready[1], go[0]);
+            _exit(0);
+        }
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        close(ready[0]);
+        close(ready[1]);
+    }
+    assert_int_equal(write(go[1], "ok", 2), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(waitpid(children[i], &how, 0), children[i]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    int found[COUNT];
+    OK(ferry_buffer_copy_to(buffer, INT, 0, found, COUNT, NULL));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(found[i], 7);
+    close(go[0]);
+    close(go[1]);
+    ferry_buffer_destroy(&buffer);
+    ferry_context_destroy(&context);
+    setenv("FERRY_DEBUG", "0", 1);
+}
+
 int
 main(void)
 {
@@ -598,6 +669,7 @@ main(void)
         TEST(test_forks_in_the_midst_of_work),
         TEST(test_shared_context_of_the_parent_is_not_the_childs),
         TEST(test_owners_of_the_parent_stay_its_own),
+        TEST(test_checked_memory_is_not_shared_with_relatives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
