@@ -60,10 +60,10 @@ typedef enum ferry_state {
     FERRY_STATE_DEVICE_ONLY = 2,   /**< only devices have a replica */
     FERRY_STATE_SYNCHRONIZED = 3,  /**< the host and the devices both hold the newest value of all
                                         written bytes */
-    FERRY_STATE_HOST_DIRTY = 4,    /**< the host holds the newest value of all written bytes, the
-                                        devices do not */
-    FERRY_STATE_DEVICE_DIRTY = 5,  /**< devices hold the newest value of all written bytes, the host
-                                        does not */
+    FERRY_STATE_HOST_DIRTY = 4,    /**< the host holds the newest value of all written bytes, and
+                                        the devices do not */
+    FERRY_STATE_DEVICE_DIRTY = 5,  /**< devices hold the newest value of all written bytes, and the
+                                        host does not */
     FERRY_STATE_MIXED = 6          /**< neither the host nor the devices hold the newest value of
                                         all written bytes */
 } ferry_state;

@@ -178,10 +178,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_re
  * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
  * the buffer.
  *
- * The call writes to the replica at the place of options->stream. Without a stream it writes to a
- * place where the range is current. It prefers the host if the range is current at several places,
- * and writes to the host if it is current at none. It copies no other bytes. When a blocking call
- * returns, the caller may reuse `source`.
+ * The call writes to the replica at the place of options->stream. Without a stream it writes to the
+ * host if the range is current there or nowhere, and otherwise to a device where the range is
+ * current. It copies no other bytes. When a blocking call returns, the caller may reuse `source`.
  * @param element element type of `source`, which must be that of the buffer; NULL: the buffer's
  * @param options NULL: the call blocks and reports no progress
  * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `source` is
@@ -219,9 +218,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, c
                                                          ferry_buffer *source, size_t source_offset, size_t count,
                                                          const ferry_copy_options *options);
 /**
- * Sets each element of the range to `*value`. Without options->stream the call writes at a place
- * where the range is current, and prefers the host if there are several. The caller may reuse
- * `*value` when the call has returned.
+ * Sets each element of the range to `*value`. Without options->stream the call writes to the host
+ * if the range is current there or nowhere, and otherwise to a device where the range is current.
+ * The caller may reuse `*value` when the call has returned.
  * @param element type of `*value`, which must be that of the buffer; NULL: the buffer's
  * @param options NULL: the call blocks and reports no progress
  * @return the same statuses as ferry_copy().

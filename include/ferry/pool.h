@@ -349,7 +349,7 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
  * memory that the pool divides into blocks. The call empties the slabs that have the least memory
  * in use: it moves their replicas to other slabs, and then returns the empty slabs to the device.
  *
- * The call does not move replicas with an open scope, held replicas, and blocks that the program
+ * The call does not move replicas with an open scope, held replicas, or blocks that the program
  * allocated. Only the device pools of a context contain replicas that can be moved. For any other
  * pool the call only returns slabs that are already empty. It blocks until the moves are done, but
  * at most for the pool's wait_ms.

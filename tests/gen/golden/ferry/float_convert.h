@@ -74,8 +74,8 @@ typedef struct ferry_byte_buffer {
 } ferry_byte_buffer;
 
 /**
- * Returns the description of the element type. It is static data of the code that calls this
- * function.
+ * Returns the description of the element type. The description is a static object in the program or
+ * library that contains the call, and is valid as long as that is loaded.
  */
 FERRY_INLINE const ferry_element *
 ferry_byte_element(void)
@@ -119,8 +119,8 @@ typedef struct ferry_half_buffer {
 } ferry_half_buffer;
 
 /**
- * Returns the description of the element type. It is static data of the code that calls this
- * function.
+ * Returns the description of the element type. The description is a static object in the program or
+ * library that contains the call, and is valid as long as that is loaded.
  */
 FERRY_INLINE const ferry_element *
 ferry_half_element(void)
@@ -164,8 +164,8 @@ typedef struct ferry_complex_float_buffer {
 } ferry_complex_float_buffer;
 
 /**
- * Returns the description of the element type. It is static data of the code that calls this
- * function.
+ * Returns the description of the element type. The description is a static object in the program or
+ * library that contains the call, and is valid as long as that is loaded.
  */
 FERRY_INLINE const ferry_element *
 ferry_complex_float_element(void)

@@ -65,8 +65,8 @@ typedef struct mylib_vec3_buffer {
 } mylib_vec3_buffer;
 
 /**
- * Returns the description of the element type. It is static data of the code that calls this
- * function.
+ * Returns the description of the element type. The description is a static object in the program or
+ * library that contains the call, and is valid as long as that is loaded.
  */
 FERRY_INLINE const ferry_element *
 mylib_vec3_element(void)
