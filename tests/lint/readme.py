@@ -7,8 +7,8 @@ usage: readme.py [--cpp] [--also LIBRARY] [--launcher COMMAND] [--generator FERR
 
 A program is a ```c block with a main(), with --cpp a ```cpp block; a ```text block right after it is its output.
 The words of COMMAND precede the program when it is run. FERRY-GEN makes headers of the ```json blocks that are files of kernels.
---compile-only links and runs nothing. --found runs each program once, on the device that Ferry finds, and takes the exit status
-77 as "not here".
+--compile-only neither links nor runs them. --found runs each program once, on the device that Ferry finds, and skips those that
+end with 77 or whose libraries the loader does not find.
 """
 
 import argparse
@@ -51,10 +51,10 @@ def generate_kernels(document, generator, folder):
 
 
 def run_program(program, launcher, device, expected):
-    """The problems; None when the program has found no device to run on."""
+    """The problems; None when the program has found no device to run on, or the loader has not found a library."""
     environment = {**os.environ, "FERRY_DEVICE": device} if device else None
     done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode == 77 and not device:
+    if not device and (done.returncode == 77 or (done.returncode == 127 and "shared libraries" in done.stderr)):
         return None
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
@@ -94,7 +94,7 @@ def main():
             for device in () if problems or given.compile_only else (None,) if given.found else ("host", "emulated", "emulated:2"):
                 name, wrong = f"program {number} on {device or 'the device found'}", run_program(program, given.launcher, device, output)
                 if wrong is None:
-                    tap.skip(name, "its device is not here")
+                    tap.skip(name, "its device or a library is not here")
                 else:
                     tap.case(name, wrong)
     return tap.end()
