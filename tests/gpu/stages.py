@@ -95,6 +95,15 @@ class Stages:
             cases.append(Case("vector_add", [self.test("examples/vector_add")], 20))
         return cases
 
+    def clients(self):
+        """Programs of documents that use libraries of CUDA, by the commands of their tests in the build."""
+        if self.fake: # these libraries ask the driver for what fakecuda has not
+            return []
+        with open(self.test("meson-info/intro-tests.json"), encoding="utf-8") as file:
+            commands = {test["name"]: test["cmd"] for test in json.load(file) if "clients" in " ".join(test["suite"])}
+        names = [f"programs of docs/{name}.md" for name in ("with-cuda-libraries", "with-nccl")]
+        return [Case(name, commands[name], 90) for name in names if name in commands]
+
     def calls(self):
         return [self.record("calls", os.path.join(self.benches, "tests/gpu/gpu_calls"), 30)]
 
@@ -132,7 +141,8 @@ class Stages:
 
     def stages(self):
         full = [(name, limit, lambda name=name, limit=limit: [self.bench(name, limit)], 1) for name, limit in BENCHES.items()]
-        return [("info", 30, self.info, 1), ("probe", 40, self.probe, 1), ("contract", 120, self.contract, 1), ("calls", 30, self.calls, 1),
+        return [("info", 30, self.info, 1), ("probe", 40, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
+                ("calls", 30, self.calls, 1),
                 ("buffer", 180, self.buffer, 4), ("staging", 60, self.staging, 1), ("quick", 60, self.quick, 1), *full,
                 ("batch-stress", 60, self.batch_stress, 1), ("sanitizer", 180, self.sanitizer, 1), ("ncu", 120, self.ncu, 1),
                 ("peers", 60, self.peers, 1)]
