@@ -288,6 +288,8 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     size_t count;
     char *packed;
 
+    if (!element)
+        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor that cannot be copied");
     if (!count_elements(tensor, element->bytes, &count))
         return NULL;
     if (count && !tensor->data)
