@@ -29,12 +29,12 @@ struct bench_options {
     bool quick;       /**< --quick: as little as shows that the program works; its numbers mean nothing */
 };
 
-/** Parse --json FILE and --quick; false after a sentence on stderr. */
+/** Parse --json FILE and --quick; false after a message on stderr. */
 bool bench_parse(int argc, char **argv, struct bench_options *out);
 
 /**
  * A context on FERRY_DEVICE; where that is not set, on the best CUDA device, else on an emulated one with
- * `emulated_bytes` of memory, where copies are real. NULL after a sentence on stderr.
+ * `emulated_bytes` of memory, where copies are real. NULL after a message on stderr.
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
@@ -74,10 +74,10 @@ void bench_report_add(struct bench_report *report, const struct bench_record *re
 /** Calls of the device, counted and not timed, between two looks at the statistics; the goal is that there are none. */
 void bench_report_device_calls(struct bench_report *report, const char *case_name, const ferry_transfer_stats *before,
                                const ferry_transfer_stats *after);
-/** End the file; false after a sentence on stderr when it could not be written. */
+/** End the file; false after a message on stderr when it could not be written. */
 bool bench_report_close(struct bench_report *report);
 
-/** What a program measures; false after a sentence on stderr. */
+/** What a program measures; false after a message on stderr. */
 typedef bool bench_run(ferry_context *context, struct bench_report *report, bool quick);
 /** All of a main: the command line, a device as of bench_context(), the report called `name`, and `run` in between. @return the exit status */
 int bench_main(int argc, char **argv, const char *name, size_t emulated_bytes, bench_run *run);

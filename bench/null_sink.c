@@ -20,7 +20,7 @@ struct null_sink {
     struct ferryi_log log;
     ferryi_order order;
     ferryi_engine *engine;
-    ferryi_lane *in;
+    ferryi_timeline *in;
 };
 
 static ferry_status
@@ -54,7 +54,7 @@ null_open(struct null_sink *sink, struct ferryi_engine_config config)
     config.order = &sink->order;
     config.log = &sink->log;
     if (ferryi_order_init(&sink->order, &sink->log) == FERRY_OK && ferryi_engine_create(&config, &sink->engine) == FERRY_OK &&
-        ferryi_engine_lane(sink->engine, 1, 0, &sink->in) == FERRY_OK)
+        ferryi_engine_timeline(sink->engine, 1, 0, &sink->in) == FERRY_OK)
         return true;
     return bench_failed("making an engine");
 }

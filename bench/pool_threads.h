@@ -2,7 +2,7 @@
 #ifndef BENCH_POOL_THREADS_H
 #define BENCH_POOL_THREADS_H
 
-/* The pool and its peers under two threads. Both add to the report; false after a sentence on stderr. */
+/* The pool and its peers under two threads. Both add to the report; false after a message on stderr. */
 
 #include "pool_loop.h"
 #include "pool_times.h"

@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-/* The pool where it is used: on a stream, and under a buffer. Both add to the report; false after a sentence on stderr. */
+/* The pool where it is used: on a stream, and under a buffer. Both add to the report; false after a message on stderr. */
 
 /* Counted: work queued on a stream, its block given back there and taken again there, calls the device for nothing: no event is recorded. */
 bool pool_uses_count_calls(ferry_context *context, struct bench_report *report);

@@ -17,7 +17,7 @@ struct bench_sleeper {
     bool end;
 };
 
-/** False after a sentence on stderr when there is no thread. */
+/** False after a message on stderr when there is no thread. */
 bool bench_sleeper_start(struct bench_sleeper *sleeper);
 /** Wakes it, and waits for its end. */
 void bench_sleeper_stop(struct bench_sleeper *sleeper);

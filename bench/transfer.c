@@ -31,7 +31,7 @@
 
 #include <ferry/byte.h>
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 static ferryi_device *
 device_of(ferry_context *context)
@@ -89,7 +89,7 @@ struct copies {
     ferry_context *context;
     struct arena *arena;
     size_t bytes, count; /* of one copy; how many */
-    ferryi_lane *in, *out;
+    ferryi_timeline *in, *out;
     void *stream; /* for the driver's own copies */
 };
 
@@ -125,8 +125,8 @@ copy_by_engine(const struct copies *c, enum way way)
         if (status != FERRY_OK)
             return bench_failed("copying");
     }
-    ferryi_lane *lane = is_up(way) ? c->in : c->out;
-    return FERRYI_CALL(lane->device, stream_synchronize, lane->native) == FERRY_OK || bench_failed("waiting");
+    ferryi_timeline *timeline = is_up(way) ? c->in : c->out;
+    return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) == FERRY_OK || bench_failed("waiting");
 }
 
 struct plain {
@@ -156,10 +156,10 @@ copy_by_memcpy(void *user)
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
-    ferryi_lane *lane = is_up(way) ? c->in : c->out;
+    ferryi_timeline *timeline = is_up(way) ? c->in : c->out;
     struct plain device = {.copies = c, .way = way}, caller = device;
-    if (FERRYI_CALL(lane->device, host_call, lane->native, copy_by_memcpy, &device) != FERRY_OK ||
-        FERRYI_CALL(lane->device, stream_synchronize, lane->native) != FERRY_OK)
+    if (FERRYI_CALL(timeline->device, host_call, timeline->native, copy_by_memcpy, &device) != FERRY_OK ||
+        FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) != FERRY_OK)
         return -1;
     if (is_pinned(way))
         return device.ns;
@@ -265,7 +265,7 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     bool emulated = strcmp(device_of(context)->kind, "emulated") == 0;
     struct copies c = {.context = context, .arena = arena};
     ferryi_device *device = device_of(context);
-    if (ferryi_engine_lane(context->engine, 1, 0, &c.in) != FERRY_OK || ferryi_engine_lane(context->engine, 0, 1, &c.out) != FERRY_OK ||
+    if (ferryi_engine_timeline(context->engine, 1, 0, &c.in) != FERRY_OK || ferryi_engine_timeline(context->engine, 0, 1, &c.out) != FERRY_OK ||
         FERRYI_CALL(device, stream_create, &c.stream) != FERRY_OK)
         return bench_failed("making streams");
     bool ok = true;
@@ -287,29 +287,29 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
 {
     enum { COPIES = 64, TURNS = 50, SMALL = 4096 };
     static const char *const names[] = {"4KiB/pinned", "4KiB/pageable"};
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     double bare[TURNS * ROUNDS_MOST], ours[2][TURNS * ROUNDS_MOST];
     size_t turns = rounds * TURNS;
-    if (ferryi_engine_lane(context->engine, 1, 0, &lane) != FERRY_OK)
+    if (ferryi_engine_timeline(context->engine, 1, 0, &timeline) != FERRY_OK)
         return bench_failed("making streams");
-    ferryi_device *device = lane->device;
+    ferryi_device *device = timeline->device;
     bool ok = true;
     for (size_t turn = 0; turn < turns && ok; turn++) {
         double begun = thread_ns();
         for (size_t i = 0; i < COPIES; i++)
-            ok = FERRYI_CALL(device, copy_upload, arena->device + i * SMALL, arena->pinned + i * SMALL, SMALL, lane->native) == FERRY_OK && ok;
+            ok = FERRYI_CALL(device, copy_upload, arena->device + i * SMALL, arena->pinned + i * SMALL, SMALL, timeline->native) == FERRY_OK && ok;
         bare[turn] = thread_ns() - begun;
-        ok = FERRYI_CALL(device, stream_synchronize, lane->native) == FERRY_OK && ok;
+        ok = FERRYI_CALL(device, stream_synchronize, timeline->native) == FERRY_OK && ok;
         for (size_t kind = 0; kind < 2; kind++) {
             char *host = kind == 0 ? arena->pinned : arena->source;
             begun = thread_ns();
             for (size_t i = 0; i < COPIES; i++) {
                 struct ferryi_memory to = {.place = 1, .pointer = arena->device + i * SMALL};
                 struct ferryi_memory from = {.place = 0, .pointer = host + i * SMALL, .pinned = kind == 0};
-                ok = ferryi_engine_copy(context->engine, to, from, SMALL, lane, &(struct ferryi_transfer_job){0}) == FERRY_OK && ok;
+                ok = ferryi_engine_copy(context->engine, to, from, SMALL, timeline, &(struct ferryi_transfer_job){0}) == FERRY_OK && ok;
             }
             ours[kind][turn] = thread_ns() - begun;
-            ok = FERRYI_CALL(device, stream_synchronize, lane->native) == FERRY_OK && ok;
+            ok = FERRYI_CALL(device, stream_synchronize, timeline->native) == FERRY_OK && ok;
         }
     }
     if (!ok)

@@ -42,7 +42,7 @@ enum { ALLOCATOR_STREAMS_MAX = 32 }; /* of the device; more of a script share th
 
 /*
  * The pool of the first device's memory. *out_device (may be NULL) is its name, good until the close; *out_limit what was set or the device has. Only ask for
- * memory and give it back: nothing of it is touched. False after a sentence in ferry_last_error().
+ * memory and give it back: nothing of it is touched. False after a message in ferry_last_error().
  */
 bool pool_open(const struct allocator_options *options, struct allocator *out, const char **out_device, uint64_t *out_limit);
 

@@ -81,7 +81,7 @@ int bench_link_steps(bool quick);
 int bench_pool_steps(bool quick);
 int bench_calls_steps(void);
 
-/* What by hand means on this device, as a sentence. */
+/* What by hand means on this device, as a message. */
 const char *bench_hand_text(const struct bench_results *results);
 void bench_report_text(FILE *file, const struct bench_results *results);
 void bench_report_json(FILE *file, const struct bench_results *results);

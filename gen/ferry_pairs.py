@@ -4,7 +4,7 @@
 Each pair is of exactly one class: exact (always holds the value), clamped (an integer that may not fit), rounded (a float
 to an integer), narrowed (a float to fewer digits, or integers that may become infinite), inexact (digits are lost, and
 nothing else). A conversion widens its source to a working type, which is exact, and goes from there to the target; what
-that second step means is one line of src/convert/meaning.h for each class of step.
+that second step means is one line of src/convert/scalar.h for each class of step.
 """
 
 import os
@@ -25,7 +25,7 @@ LOWEST_EXPONENT = {("float", 16): -24, ("bfloat", 16): -133, ("float", 32): -149
 WORKING_RANGES = {"i32": (-2**31, 2**31 - 1), "i64": (-2**63, 2**63 - 1), "u64": (0, 2**64 - 1)}
 WORKING_C_TYPES = {"i32": "int32_t", "i64": "int64_t", "u64": "uint64_t", "f32": "float", "f64": "double"}
 
-# What the vector steps of src/convert/lanes.h read and write.
+# What the vector steps of src/convert/vector.h read and write.
 LANE_SOURCES = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
 LANE_TARGETS = frozenset(["int8", "byte", "int16", "uint16", "int", "half", "bfloat16", "float", "double"])
 

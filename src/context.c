@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "src/base/callback.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/event_time.h"
+#include "src/stream/event_time.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
 #include "src/context_tuning.h"
@@ -21,13 +21,13 @@
 /* -- counting -------------------------------------------------------------------------------------- */
 
 void
-ferryi_context_retain(ferry_context *context)
+ferryi_shell_retain(ferry_context *context)
 {
     atomic_fetch_add(&context->references, 1);
 }
 
 void
-ferryi_context_release(ferry_context *context)
+ferryi_shell_release(ferry_context *context)
 {
     if (context->inherited || atomic_fetch_sub(&context->references, 1) != 1)
         return;
@@ -45,7 +45,7 @@ ferryi_context_release(ferry_context *context)
 }
 
 void
-ferryi_context_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
+ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
 {
     const struct ferryi_trace_entry entry = {.phase = 'X', .category = FERRYI_TRACE_PLAIN("wait"), .name = FERRYI_TRACE_ANY(name), .begun_ns = begun_ns};
     ferryi_trace_add(context->trace, &entry);
@@ -54,13 +54,13 @@ ferryi_context_trace_wait(ferry_context *context, const char *name, uint64_t beg
 /* -- parking --------------------------------------------------------------------------------------- */
 
 uint64_t
-ferryi_context_park_epoch(ferry_context *context)
+ferryi_store_park_epoch(ferry_context *context)
 {
     return atomic_load_explicit(&context->park_epoch, memory_order_acquire);
 }
 
 bool
-ferryi_context_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
+ferryi_store_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
 {
     bool in_time = true;
     uint64_t begun = context->trace ? ferryi_now_ns() : 0;
@@ -73,12 +73,12 @@ ferryi_context_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns
     }
     ferryi_mutex_unlock(&context->park_mutex);
     if (begun)
-        ferryi_context_trace_wait(context, "wait for a call or a scope", begun);
+        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
     return in_time;
 }
 
 void
-ferryi_context_unpark(ferry_context *context)
+ferryi_store_unpark(ferry_context *context)
 {
     ferryi_mutex_lock(&context->park_mutex);
     atomic_fetch_add_explicit(&context->park_epoch, 1, memory_order_release);
@@ -365,7 +365,7 @@ ferryi_context_end(ferry_context *context)
     report_and_kill_stores(context);
     ferryi_streams_close(context);
     ferryi_event_times_close(context);
-    ferryi_context_close_pools(context);
+    ferryi_place_pools_close(context);
     ferryi_engine_destroy(&context->engine);
     for (int place = 1; place <= context->place_count; place++)
         ferryi_converter_destroy(&context->converters[place]);
@@ -378,7 +378,7 @@ ferryi_context_end(ferry_context *context)
     ferryi_stores_clear(context);
     ferryi_trace_close(&context->trace);
     ferryi_context_unlist(context);
-    ferryi_context_release(context);
+    ferryi_shell_release(context);
 }
 
 /* -- memory of the program that it wants page-locked ----------------------------------------------- */
@@ -388,7 +388,7 @@ ferry_context_register_host(ferry_context *context, void *memory, size_t bytes)
 {
     if (!context || !memory || bytes == 0 || bytes > SIZE_MAX - (uintptr_t)memory)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "register host memory: context or memory is NULL, or %zu bytes is 0 or too large", bytes);
-    ferry_status status = ferryi_context_check_open(context, "register host memory");
+    ferry_status status = ferryi_shell_check_open(context, "register host memory");
     if (status != FERRY_OK)
         return status;
     return ferryi_pins_add(ferryi_engine_pins(context->engine), memory, bytes);
@@ -399,7 +399,7 @@ ferry_context_unregister_host(ferry_context *context, void *memory)
 {
     if (!context || !memory)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unregister host memory: context or memory is NULL");
-    ferry_status status = ferryi_context_check_open(context, "unregister host memory");
+    ferry_status status = ferryi_shell_check_open(context, "unregister host memory");
     if (status != FERRY_OK)
         return status;
     return ferryi_pins_remove(ferryi_engine_pins(context->engine), memory);
@@ -408,32 +408,32 @@ ferry_context_unregister_host(ferry_context *context, void *memory)
 /* -- questions ------------------------------------------------------------------------------------- */
 
 const char *
-ferryi_context_why_closed(const ferry_context *context)
+ferryi_shell_why_closed(const ferry_context *context)
 {
     return context->inherited ? "belongs to the process that this one was forked from" : "was destroyed";
 }
 
 ferry_status
-ferryi_context_check_alive(const ferry_context *context, const char *what)
+ferryi_shell_check_alive(const ferry_context *context, const char *what)
 {
     if (atomic_load_explicit(&context->closed, memory_order_relaxed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what, ferryi_context_why_closed(context));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what, ferryi_shell_why_closed(context));
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_context_check_open(const ferry_context *context, const char *what)
+ferryi_shell_check_open(const ferry_context *context, const char *what)
 {
     ferry_status status = ferryi_callback_check(what);
     if (status == FERRY_OK && atomic_load_explicit(&context->closing, memory_order_relaxed) && !context->closed)
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context is being destroyed", what);
-    return status == FERRY_OK ? ferryi_context_check_alive(context, what) : status;
+    return status == FERRY_OK ? ferryi_shell_check_alive(context, what) : status;
 }
 
 ferry_status
-ferryi_context_check_place(const ferry_context *context, int place, const char *what)
+ferryi_shell_check_place(const ferry_context *context, int place, const char *what)
 {
-    ferry_status status = ferryi_context_check_open(context, what);
+    ferry_status status = ferryi_shell_check_open(context, what);
     if (status != FERRY_OK)
         return status;
     if (place < 0 || place > context->place_count)
@@ -442,9 +442,9 @@ ferryi_context_check_place(const ferry_context *context, int place, const char *
 }
 
 ferry_status
-ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *what, ferryi_lane **out)
+ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what, ferryi_timeline **out)
 {
-    ferry_status status = ferryi_context_check_alive(context, what);
+    ferry_status status = ferryi_shell_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
     if (!stream && context->place_count != 1)
@@ -453,7 +453,7 @@ ferryi_context_lane(ferry_context *context, ferry_stream *stream, const char *wh
         stream = context->defaults[1];
     if (stream->context != context)
         return ferryi_stream_refuse(stream, what);
-    *out = stream->lane;
+    *out = stream->timeline;
     return FERRY_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 /* What a context tells about itself. */
 
@@ -14,7 +14,7 @@ ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: context or out is NULL");
-    ferry_status status = ferryi_context_check_alive(context, "describe a place");
+    ferry_status status = ferryi_shell_check_alive(context, "describe a place");
     if (status == FERRY_OK && (place < 0 || place > context->place_count))
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: there is no place %d, only 0 to %d", place, context->place_count);
     if (status != FERRY_OK)
@@ -61,7 +61,7 @@ add_pools(ferry_context *context, int place, ferry_memory_info *out, size_t *out
 }
 
 void
-ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle)
+ferryi_place_pool_bytes(ferry_context *context, int place, size_t *out_live, size_t *out_idle)
 {
     ferry_memory_info info = {0};
     size_t limited;
@@ -71,7 +71,7 @@ ferryi_context_pool_bytes(ferry_context *context, int place, size_t *out_live, s
 }
 
 void
-ferryi_context_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out)
+ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out)
 {
     *out = (struct ferryi_pool_work){0};
     ferryi_mutex_lock(&context->pool_mutex);
@@ -99,7 +99,7 @@ reset_pool_stats(ferry_context *context)
         for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
             if (context->pools[place][kind])
                 ferryi_pool_reset_stats(context->pools[place][kind]);
-    for (struct ferryi_context_own_pool *own = context->own_pools; own; own = own->next)
+    for (struct ferryi_place_own_pool *own = context->own_pools; own; own = own->next)
         ferryi_pool_reset_stats(own->pool);
     ferryi_mutex_unlock(&context->pool_mutex);
 }
@@ -109,7 +109,7 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get memory info: context or out is NULL");
-    ferry_status status = ferryi_context_check_place(context, place, "ask for memory");
+    ferry_status status = ferryi_shell_check_place(context, place, "ask for memory");
     if (status != FERRY_OK)
         return status;
     ferry_memory_info info = {0};
@@ -139,7 +139,7 @@ ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *o
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get transfer statistics: context or out is NULL");
-    ferry_status status = ferryi_context_check_alive(context, "ask for transfers");
+    ferry_status status = ferryi_shell_check_alive(context, "ask for transfers");
     if (status != FERRY_OK)
         return status;
     ferryi_engine_stats(context->engine, out);
@@ -154,7 +154,7 @@ ferry_context_reset_stats(ferry_context *context)
 {
     if (!context)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "reset the statistics of a context: context is NULL");
-    ferry_status status = ferryi_context_check_open(context, "reset the statistics of a context");
+    ferry_status status = ferryi_shell_check_open(context, "reset the statistics of a context");
     if (status != FERRY_OK)
         return status;
     ferryi_engine_reset_stats(context->engine);

@@ -3,7 +3,7 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 /*
  * The owners of a context: whoever made it, asked for the shared one or retained it. The last one that gives it back ends it.
@@ -102,7 +102,7 @@ static struct ferryi_fork_part sharing = {.after = forget_shared};
 FERRYI_AT_FORK(sharing)
 
 bool
-ferryi_context_try_own(ferry_context *context)
+ferryi_shell_try_own(ferry_context *context)
 {
     unsigned owners = atomic_load(&context->owners);
     while (owners > 0 && !atomic_compare_exchange_weak(&context->owners, &owners, owners + 1))
@@ -119,7 +119,7 @@ ferry_context_shared(ferry_context **out)
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&shared.mutex);
-    if (!shared.context || !ferryi_context_try_own(shared.context)) {
+    if (!shared.context || !ferryi_shell_try_own(shared.context)) {
         ferry_context *fresh;
         status = ferry_context_create(NULL, &fresh);
         if (status == FERRY_OK) {
@@ -148,7 +148,7 @@ stop_sharing(const ferry_context *context)
 ferry_context *
 ferry_context_retain(ferry_context *context)
 {
-    if (!context || context->inherited || ferryi_context_try_own(context))
+    if (!context || context->inherited || ferryi_shell_try_own(context))
         return context;
     ferryi_log(&context->log, FERRY_LOG_ERROR, "retain a context: its last owner has destroyed it");
     return NULL;
@@ -227,13 +227,13 @@ ferry_context_destroy(ferry_context **context)
 }
 
 void
-ferryi_context_disown(ferry_context **context)
+ferryi_shell_disown(ferry_context **context)
 {
     destroy(context, false);
 }
 
 bool
-ferryi_context_is_last_refused(const ferry_context *context)
+ferryi_shell_is_last_refused(const ferry_context *context)
 {
     return atomic_load(&context->owners) <= 1 && ferryi_callback_may_be_inside(context);
 }

@@ -196,7 +196,7 @@ element_of(const struct dlpack_tensor *tensor)
 {
     static const ferry_kind kinds[] = {FERRY_KIND_INT, FERRY_KIND_UINT, FERRY_KIND_FLOAT, (ferry_kind)0,
                                        FERRY_KIND_BFLOAT, FERRY_KIND_COMPLEX, FERRY_KIND_BOOL};
-    if (tensor->code >= sizeof(kinds) / sizeof(kinds[0]) || tensor->lanes != 1 || kinds[tensor->code] == 0)
+    if (tensor->code >= sizeof(kinds) / sizeof(kinds[0]) || tensor->timelines != 1 || kinds[tensor->code] == 0)
         return NULL;
     return ferry_element_scalar(kinds[tensor->code], tensor->bits);
 }

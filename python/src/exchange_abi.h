@@ -17,7 +17,7 @@ struct dlpack_tensor {
     int32_t device_type, device_id;
     int32_t rank;
     uint8_t code, bits;
-    uint16_t lanes;
+    uint16_t timelines;
     int64_t *shape;
     int64_t *strides; /* in elements; NULL: packed, the last index fastest */
     uint64_t byte_offset;

@@ -3,7 +3,7 @@
 #define FERRYI_BASE_H
 
 /*
- * What every layer stands on: failing with a sentence, logging, sizes that do not wrap, time, threads and shared
+ * What every layer stands on: failing with a message, logging, sizes that do not wrap, time, threads and shared
  * libraries. Knows nothing above it. All that is particular to Linux is in src/base.
  */
 
@@ -29,7 +29,7 @@
 /* -- failing (status.c) ---------------------------------------------------------------------------- */
 
 /*
- * Set this thread's sentence, and give `status`, which the compiler thus knows is no FERRY_OK. Messages say what was being done,
+ * Set this thread's message, and give `status`, which the compiler thus knows is no FERRY_OK. Messages say what was being done,
  * to what, with how much, why.
  */
 static inline ferry_status
@@ -41,12 +41,12 @@ ferryi_same(ferry_status status)
 #define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_explainv(const char *format, va_list arguments);
-/* Put "prefix: " before this thread's sentence; gives `status` unchanged. */
+/* Put "prefix: " before this thread's message; gives `status` unchanged. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 /* Set the index that ferry_error_index() answers; ferryi_fail() resets it. Call it after ferryi_fail(). */
 void ferryi_fail_index(size_t index);
-/* The sentence of an asynchronous failure, kept until somebody asks: a heap copy of ferry_last_error(), or NULL. */
+/* The message of an asynchronous failure, kept until somebody asks: a heap copy of ferry_last_error(), or NULL. */
 char *ferryi_last_error_copy(void);
 
 /* What the thread's last failure said, kept on the stack while a callback of the program runs. */

@@ -22,14 +22,14 @@ struct ferryi_fork_part {
 
 /* At the top level of a file, once for each part. */
 #define FERRYI_AT_FORK(part)                                    \
-    __attribute__((constructor)) static void part##_is_told(void) \
+    __attribute__((constructor)) static void part##_is_reported(void) \
     {                                                           \
         ferryi_fork_add(&(part));                               \
     }
 
 /* The same for what is taken under others: 3 under any, 2 under 3, 1 under 2. Constructors of less priority come first, and who came first is held last. */
 #define FERRYI_AT_FORK_UNDER(part, depth)                                      \
-    __attribute__((constructor(100 + (depth)))) static void part##_is_told(void) \
+    __attribute__((constructor(100 + (depth)))) static void part##_is_reported(void) \
     {                                                                          \
         ferryi_fork_add(&(part));                                              \
     }

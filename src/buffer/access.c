@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/bodies.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
@@ -41,7 +41,7 @@ ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 ferryi_places
 ferryi_access_lost_places(ferry_context *context, int first, int second)
 {
-    char *sentence = ferryi_last_error_copy();
+    char *message = ferryi_last_error_copy();
     const int both[] = {first, second};
     ferryi_places lost = 0;
     for (size_t i = 0; i < 2; i++) {
@@ -50,8 +50,8 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
         if (device && FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
             lost |= FERRYI_PLACE_BIT(both[i]);
     }
-    ferryi_fail(FERRY_ERROR_DEVICE_LOST, "%s", sentence ? sentence : "the device is lost");
-    free(sentence);
+    ferryi_fail(FERRY_ERROR_DEVICE_LOST, "%s", message ? message : "the device is lost");
+    free(message);
     if (!lost && (first > 0 || second > 0))
         lost = FERRYI_PLACE_BIT(first > 0 ? first : second);
     return lost;
@@ -82,19 +82,19 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
-    ferryi_lane *lane = NULL;
+    ferryi_timeline *timeline = NULL;
     ferry_status status = FERRY_OK;
     bool on_host = ferryi_store_same_memory(store, access->place, 0);
     if (!on_host)
-        status = ferryi_engine_lane(store->context->engine, access->place, access->place, &lane);
+        status = ferryi_engine_timeline(store->context->engine, access->place, access->place, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, access->place, lane, true);
+        status = ferryi_store_order(store, access->place, timeline, true);
     if (status != FERRY_OK)
         return status;
     struct ferryi_memory target = ferryi_access_memory(store, on_host ? 0 : access->place, begin);
-    status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, lane, job);
-    if (lane)
-        ferryi_store_note_write(store, access->place, lane);
+    status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, timeline, job);
+    if (timeline)
+        ferryi_store_note_write(store, access->place, timeline);
     return status;
 }
 
@@ -107,14 +107,14 @@ is_pageable(ferryi_store *store, int place)
 }
 
 void
-ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_lane *lane)
+ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_timeline *timeline)
 {
-    assert(lane); /* one of the two is a device */
+    assert(timeline); /* one of the two is a device */
     bool into_pageable = is_pageable(target, target_place);
     if (!into_pageable && !is_pageable(source, source_place))
-        ferryi_store_note_read(source, source_place, lane);
+        ferryi_store_note_read(source, source_place, timeline);
     if (!into_pageable)
-        ferryi_store_note_write(target, target_place, lane);
+        ferryi_store_note_write(target, target_place, timeline);
 }
 
 static ferry_status
@@ -130,18 +130,18 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move, struct fe
         return FERRY_OK;
 
     ferryi_engine *engine = store->context->engine;
-    ferryi_lane *lane;
-    ferry_status status = ferryi_engine_lane(engine, access->place, move->source, &lane);
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_engine_timeline(engine, access->place, move->source, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, move->source, lane, false);
+        status = ferryi_store_order(store, move->source, timeline, false);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, access->place, lane, true);
+        status = ferryi_store_order(store, access->place, timeline, true);
     if (status != FERRY_OK)
         return status;
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin), ferryi_access_memory(store, move->source, move->begin),
-                                move->end - move->begin, lane, job);
+                                move->end - move->begin, timeline, job);
     /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or arrived, by now. */
-    ferryi_access_note_transfer(store, access->place, store, move->source, lane);
+    ferryi_access_note_transfer(store, access->place, store, move->source, timeline);
     return status;
 }
 
@@ -247,7 +247,7 @@ bring(struct ferryi_access *access)
     }
     if (brought.crossed > 0)
         ferryi_store_crossed(store, brought.crossed);
-    return brought.any && job.told < job.total ? ferryi_engine_told(store->context->engine, &job, job.total - job.done) : FERRY_OK;
+    return brought.any && job.reported < job.total ? ferryi_engine_reported(store->context->engine, &job, job.total - job.done) : FERRY_OK;
 }
 
 ferry_status
@@ -267,15 +267,15 @@ scrub(struct ferryi_access *access)
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
-    if (!access->lane || ferryi_store_same_memory(store, access->place, 0)) {
+    if (!access->timeline || ferryi_store_same_memory(store, access->place, 0)) {
         struct ferryi_transfer_job job = job_of(access);
         ferry_status status = fill_zero(access, access->begin, access->end, &job);
-        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->lane, true) : status;
+        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true) : status;
     }
-    /* On the access's own lane, which is in order already: nothing can fail after it. Closing notes the use. */
+    /* On the access's own timeline, which is in order already: nothing can fail after it. Closing notes the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine, ferryi_access_memory(store, access->place, access->begin), access->end - access->begin,
-                              "", 1, access->lane, &job);
+                              "", 1, access->timeline, &job);
 }
 
 /*
@@ -319,15 +319,15 @@ prepare_one(struct ferryi_access *access)
     if (is_hit)
         return FERRY_OK;
 
-    if (access->lane && !access->lane->internal)
-        status = ferryi_lane_check_capture(access->lane);
+    if (access->timeline && !access->timeline->internal)
+        status = ferryi_timeline_check_capture(access->timeline);
     if (status == FERRY_OK)
         status = ferryi_store_reserve(store, access->place);
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
         status = bring(access);
     if (status == FERRY_OK) {
-        bool replaces = !access->lane && access->access == FERRY_OVERWRITE && ferryi_store_same_memory(store, access->place, 0);
-        status = ferryi_store_order(store, access->place, access->lane, ferryi_claim_writes(access->access));
+        bool replaces = !access->timeline && access->access == FERRY_OVERWRITE && ferryi_store_same_memory(store, access->place, 0);
+        status = ferryi_store_order(store, access->place, access->timeline, ferryi_claim_writes(access->access));
         if (status == FERRY_ERROR_DEVICE_LOST && replaces)
             status = give_host_copy_up(access);
     }
@@ -348,7 +348,7 @@ scrub_all(struct ferryi_access *list, size_t count)
         return FERRY_OK;
     char *why = ferryi_last_error_copy();
     for (size_t i = 0; i < count; i++)
-        (void)ferryi_access_close(&list[i], FERRYI_CLOSE_CANCEL, list[i].lane);
+        (void)ferryi_access_close(&list[i], FERRYI_CLOSE_CANCEL, list[i].timeline);
     ferryi_fail(status, "%s", why ? why : "bytes could not be cleared");
     free(why);
     return status;
@@ -398,22 +398,22 @@ ferryi_access_open(struct ferryi_access *list, size_t count)
 /* -- closing --------------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_lane *lane)
+ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_timeline *timeline)
 {
     int place = claim->place;
-    if (!lane || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
+    if (!timeline || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
-    uint64_t thread = lane == claim->lane ? claim->thread : ferryi_thread_id();
-    uint32_t generation = lane == claim->lane ? claim->generation : lane->generation;
+    uint64_t thread = timeline == claim->timeline ? claim->thread : ferryi_thread_id();
+    uint32_t generation = timeline == claim->timeline ? claim->generation : timeline->generation;
     ferry_status status = FERRY_OK;
-    ferryi_lane *on = lane;
-    if (!ferryi_lane_is_numbered(lane)) {
-        ferryi_stamp stamp;
-        status = ferryi_lane_note(lane, thread, &stamp);
-        on = stamp ? store->context->order.lanes[ferryi_stamp_number(stamp)] : NULL;
-    } else if (ferryi_lane_is_retired(lane) || lane->generation != generation) {
-        /* Its closing event covers the use: nothing later can be queued on it, so the lane itself is the stamp. */
-        if (lane->generation != generation)
+    ferryi_timeline *on = timeline;
+    if (!ferryi_timeline_is_numbered(timeline)) {
+        ferryi_sync_point point;
+        status = ferryi_timeline_note(timeline, thread, &point);
+        on = point ? store->context->order.timelines[ferryi_sync_point_number(point)] : NULL;
+    } else if (ferryi_timeline_is_retired(timeline) || timeline->generation != generation) {
+        /* Its closing event covers the use: nothing later can be queued on it, so the timeline itself is the sync point. */
+        if (timeline->generation != generation)
             on = NULL;
     }
     if (!on)
@@ -425,10 +425,10 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, fe
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    bool eager = copy->eager && on == lane && !lane->internal;
+    bool eager = copy->eager && on == timeline && !timeline->internal;
     copy->eager = copy->eager && !eager;
     ferryi_store_unlock(store);
-    if (eager && ferryi_lane_flush(on) != FERRY_OK)
+    if (eager && ferryi_timeline_flush(on) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_DEBUG, "record an event early: %s", ferry_last_error());
     return status;
 }
@@ -464,7 +464,7 @@ forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
 }
 
 static ferry_status
-close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, ferryi_lane *lane)
+close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, ferryi_timeline *timeline)
 {
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
@@ -477,11 +477,11 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
-        status = ferryi_access_note_use(store, &claim, lane);
+        status = ferryi_access_note_use(store, &claim, timeline);
 
     /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was open have it from the stream. */
-    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_lane_seen && !access->is_launch)
-        ferryi_bodies_overwritten(store, claim.place, claim.begin, done_end);
+    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
+        ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
 
     ferryi_places scribbled = changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
     bool room = scribbled && ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
@@ -510,21 +510,21 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
         ferryi_valid_map_take_excess(&store->map, &excess);
     ferryi_store_unlock_waking(store);
     ferryi_map_supply_free(&excess);
-    if (claim.lane)
-        ferryi_lane_let_go(claim.lane);
+    if (claim.timeline)
+        ferryi_timeline_let_go(claim.timeline);
     if (last)
         ferryi_store_free(store);
     return status;
 }
 
 ferry_status
-ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_lane *lane)
+ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
 {
-    return close_at(access, how, access->end, lane);
+    return close_at(access, how, access->end, timeline);
 }
 
 ferry_status
-ferryi_access_close_part(struct ferryi_access *access, size_t done_end, ferryi_lane *lane)
+ferryi_access_close_part(struct ferryi_access *access, size_t done_end, ferryi_timeline *timeline)
 {
-    return close_at(access, FERRYI_CLOSE_COMMIT, done_end, lane);
+    return close_at(access, FERRYI_CLOSE_COMMIT, done_end, timeline);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
 
@@ -42,7 +42,7 @@ ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, si
         return ferryi_buffer_refuse(buffer, element, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
-                           ferryi_store_name(buffer->store), ferryi_context_why_closed(buffer->store->context));
+                           ferryi_store_name(buffer->store), ferryi_shell_why_closed(buffer->store->context));
     return ferryi_callback_check(what);
 }
 
@@ -51,7 +51,7 @@ ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *wha
 {
     struct ferryi_range whole;
     ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, what, &whole);
-    return status == FERRY_OK ? ferryi_context_check_place(buffer->store->context, place, what) : status;
+    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what) : status;
 }
 
 /* -- creation -------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ check_creation(ferry_context *context, const ferry_element *element, size_t coun
 {
     if (!context || !element || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL", what);
-    ferry_status status = ferryi_context_check_open(context, what);
+    ferry_status status = ferryi_shell_check_open(context, what);
     if (status != FERRY_OK)
         return status;
     status = ferryi_element_intern(element, out_interned);
@@ -141,7 +141,7 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
 
 static ferry_status
 wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *memory, size_t count, int place,
-     const ferry_wrap_options *options, ferryi_stamp written, ferry_buffer **out)
+     const ferry_wrap_options *options, ferryi_sync_point written, ferry_buffer **out)
 {
     static const ferry_wrap_options defaults;
     if (!options)
@@ -181,12 +181,12 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
 static ferry_status
 check_wrapped(ferry_context *context, const ferry_element *interned, const void *memory, size_t count, const ferry_wrap_options *options, const char *what)
 {
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     if (!memory && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory is NULL", what);
     if ((uintptr_t)memory % interned->align)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory at %p is not aligned to %zu bytes", what, memory, interned->align);
-    return options && options->release_on ? ferryi_context_lane(context, options->release_on, what, &lane) : FERRY_OK;
+    return options && options->release_on ? ferryi_stream_find_timeline(context, options->release_on, what, &timeline) : FERRY_OK;
 }
 
 ferry_status
@@ -207,16 +207,16 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
 {
     const ferry_element *interned;
     size_t bytes;
-    ferryi_lane *lane;
-    ferryi_stamp written = 0;
+    ferryi_timeline *timeline;
+    ferryi_sync_point written = 0;
     ferry_status status = check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_wrapped(context, interned, memory, count, options, "wrap device memory");
     if (status == FERRY_OK)
-        status = ferryi_context_lane(context, ready_on, "wrap device memory", &lane);
+        status = ferryi_stream_find_timeline(context, ready_on, "wrap device memory", &timeline);
     if (status == FERRY_OK)
-        status = ferryi_lane_note(lane, ferryi_thread_id(), &written);
-    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, lane->place, options, written, out) : status;
+        status = ferryi_timeline_note(timeline, ferryi_thread_id(), &written);
+    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, timeline->place, options, written, out) : status;
 }
 
 /* Whether this handle is all that keeps the wrap. */
@@ -227,17 +227,17 @@ is_only_user(const ferry_buffer *buffer)
     return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 && ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Newer bytes come back, and the host or `lane` is ordered after every use of the wrapped memory. */
+/* Newer bytes come back, and the host or `timeline` is ordered after every use of the wrapped memory. */
 static ferry_status
-bring_back(ferryi_store *store, ferryi_lane *lane)
+bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
     ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
     int place = store->borrowed_place;
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
     if (!store->read_only && whole.end > 0)
-        status = ferryi_buffer_bring_back(store, whole, lane);
-    return status == FERRY_OK ? ferryi_store_order(store, place, lane, true) : status;
+        status = ferryi_buffer_bring_back(store, whole, timeline);
+    return status == FERRY_OK ? ferryi_store_order(store, place, timeline, true) : status;
 }
 
 ferry_status
@@ -246,11 +246,11 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (!buffer || !*buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unwrap a buffer: it is NULL");
     ferryi_store *store = (*buffer)->store;
-    ferryi_lane *lane = NULL;
+    ferryi_timeline *timeline = NULL;
     struct ferryi_range range;
     ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "unwrap a buffer", &range);
     if (status == FERRY_OK && stream)
-        status = ferryi_context_lane(store->context, stream, "unwrap a buffer", &lane);
+        status = ferryi_stream_find_timeline(store->context, stream, "unwrap a buffer", &timeline);
     if (status != FERRY_OK)
         return status;
     if (store->borrowed_place == FERRYI_PLACE_NONE)
@@ -272,16 +272,16 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            scopes ? "a scope is open" : "other handles, views or batches of it live");
     /* on_release may free the memory: then the stream's wait is not enough, unless the owner named a stream. */
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    ferryi_lane *release = extra && extra->release_on ? extra->release_on->lane : NULL;
+    ferryi_timeline *release = extra && extra->release_on ? extra->release_on->timeline : NULL;
     if (release || (extra && extra->on_release))
         status = bring_back(store, release);
     else
-        status = bring_back(store, lane);
-    if (status == FERRY_OK && release && lane && lane != release)
-        status = ferryi_store_order(store, store->borrowed_place, lane, true);
+        status = bring_back(store, timeline);
+    if (status == FERRY_OK && release && timeline && timeline != release)
+        status = ferryi_store_order(store, store->borrowed_place, timeline, true);
     if (status != FERRY_OK)
         return status;
-    if (release || (lane && !(extra && extra->on_release))) {
+    if (release || (timeline && !(extra && extra->on_release))) {
         /* The stream waits instead of us: nothing is left to wait for when the memory goes back. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
@@ -493,7 +493,7 @@ keep_context(const ferryi_store *store)
         return NULL;
     if (ferryi_callback_thread.innermost && ferryi_callback_may_be_inside(context))
         return NULL;
-    return ferryi_context_try_own(context) ? context : NULL;
+    return ferryi_shell_try_own(context) ? context : NULL;
 }
 
 void
@@ -519,13 +519,13 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         gone->identity = FERRYI_BUFFER_GONE;
     /* What is buried later is released later: the store, which has the name, outlives the handle. */
     if (is_view && store->context->debug)
-        ferryi_bury(gone, free);
+        ferryi_quarantine_add(gone, free);
     else if (is_view)
         free(gone);
     ferry_context *context = keep_context(store);
     ferryi_store_release(store);
     if (context)
-        ferryi_context_disown(&context);
+        ferryi_shell_disown(&context);
 }
 
 ferry_status
@@ -533,7 +533,7 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
 {
     if (!context || !name || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: context, name or out is NULL");
-    ferry_status status = ferryi_context_check_open(context, "find a buffer");
+    ferry_status status = ferryi_shell_check_open(context, "find a buffer");
     if (status != FERRY_OK)
         return status;
     ferry_buffer *found = NULL;

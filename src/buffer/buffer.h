@@ -14,10 +14,10 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-/* Check handle, element (NULL: any) and range; `what` begins the sentence. */
+/* Check handle, element (NULL: any) and range; `what` begins the message. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
                                  const char *what, struct ferryi_range *out);
-/* The sentence and status for what the fast check refused. */
+/* The message and status for what the fast check refused. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
                                   const char *what);
 /* Fails unless `place` is one of the buffer's context, and the context lives. */
@@ -79,8 +79,8 @@ ferry_status ferryi_place_settle(ferryi_store *store, int place);
 /* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
 ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
                                  const ferry_copy_options *options);
-/* Moves newer bytes into wrapped memory. Where nothing must cross the host, `lane` waits for the writes instead of the host; NULL: the host waits. */
-ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane);
+/* Moves newer bytes into wrapped memory. Where nothing must cross the host, `timeline` waits for the writes instead of the host; NULL: the host waits. */
+ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline);
 /* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to the place `to`. */
 ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason);
 /* Do some bytes of the range have their value at these places and nowhere else? */
@@ -100,7 +100,7 @@ struct ferry_event {
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
-    FERRYI_GUARDED_BY(ferryi_event_mutex) bool done; /* the job has ended; points are done by their stamp */
+    FERRYI_GUARDED_BY(ferryi_event_mutex) bool done; /* the job has ended; points are done by their sync point */
     atomic_bool cancelled;
     atomic_size_t arrived; /* of `bytes`, which the job brings */
     size_t bytes;
@@ -108,7 +108,7 @@ struct ferry_event {
     bool is_hint;          /* want of memory is no failure worth more than a note */
     ferry_status status;
     char *text;            /* why it failed */
-    ferryi_stamp stamp;
+    ferryi_sync_point point;
     struct ferryi_event_time {
         ferryi_device *device; /* NULL: the event is not timed */
         int place;
@@ -121,7 +121,7 @@ struct ferry_event {
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* The job ended with `status` and this thread's sentence; `stamp` is its last work on a device. */
-void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_stamp stamp);
+/* The job ended with `status` and this thread's message; `sync point` is its last work on a device. */
+void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

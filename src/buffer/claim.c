@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/bodies.h"
+#include "src/buffer/pending_calls.h"
 
 /* Who may use which range now: conflicts, and the table of open claims. */
 
 static bool
 same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    if (!claim->lane || claim->lane != access->lane)
+    if (!claim->timeline || claim->timeline != access->timeline)
         return false;
-    return !claim->lane->by_thread || claim->thread == ferryi_thread_id();
+    return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
 
 /* The first piece that ends after `at`. */
@@ -144,13 +144,13 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     if (slot == store->claim_capacity)
         return false;
     access->slot = slot;
-    access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->lane,
+    access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->timeline,
                                           access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
     store->claims[slot].site = access->site;
-    if (access->lane)
-        ferryi_lane_hold(access->lane);
+    if (access->timeline)
+        ferryi_timeline_hold(access->timeline);
     return true;
 }
 
@@ -182,7 +182,7 @@ grow_claims(ferryi_store *store, uint32_t seen_capacity)
 static bool
 is_relied_on(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) && !claim->same_lane_seen &&
+    return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) && !claim->same_timeline_seen &&
            claim->begin < access->end && access->begin < claim->end && same_stream(claim, access);
 }
 
@@ -190,7 +190,7 @@ ferry_status
 ferryi_claim_rely(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
-    if (!access->lane)
+    if (!access->timeline)
         return FERRY_OK;
     ferryi_store_lock(store);
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
@@ -213,7 +213,7 @@ ferryi_claim_commit_relied(struct ferryi_access *access)
         if (!is_relied_on(claim, access))
             continue;
         ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
-        claim->same_lane_seen = true;
+        claim->same_timeline_seen = true;
         access->relied--;
     }
     ferryi_claim_unpromise(store, access->relied);
@@ -225,7 +225,7 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
 {
     struct ferryi_range part = {at, access->end};
     uint32_t slot = 0;
-    while (access->lane && part.begin < part.end && slot < store->claim_high) {
+    while (access->timeline && part.begin < part.end && slot < store->claim_high) {
         const struct ferryi_claim *claim = &store->claims[slot++];
         if (!is_relied_on(claim, access) || claim->end <= part.begin)
             continue;
@@ -245,7 +245,7 @@ ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_RELYING && claim->lane == write->lane && (!claim->lane->by_thread || claim->thread == write->thread) &&
+        if (claim->state == FERRYI_CLAIM_RELYING && claim->timeline == write->timeline && (!claim->timeline->by_thread || claim->thread == write->thread) &&
             claim->begin < write->end && write->begin < claim->end)
             return claim;
     }
@@ -304,7 +304,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
                              access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
     } else if (ferryi_store_is_dead(store)) {
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", access->reason,
-                             ferryi_store_name(store), ferryi_context_why_closed(store->context));
+                             ferryi_store_name(store), ferryi_shell_why_closed(store->context));
     } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory", access->reason,
                              ferryi_store_name(store));
@@ -384,7 +384,7 @@ static void
 set_thread(const struct ferryi_access *access, uint64_t thread)
 {
     /* On a per-thread stream the thread says which stream it is. */
-    if (!access->store || (access->lane && access->lane->by_thread))
+    if (!access->store || (access->timeline && access->timeline->by_thread))
         return;
     ferryi_store_lock(access->store);
     access->store->claims[access->slot].thread = thread;
@@ -410,12 +410,12 @@ ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
     ferryi_store_lock(store);
     ferryi_claim_unpromise(store, promises + access->relied);
     access->relied = 0;
-    ferryi_lane *lane = store->claims[access->slot].lane;
+    ferryi_timeline *timeline = store->claims[access->slot].timeline;
     ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
     ferryi_store_unlock_waking(store);
-    if (lane)
-        ferryi_lane_let_go(lane);
+    if (timeline)
+        ferryi_timeline_let_go(timeline);
     if (last)
         ferryi_store_free(store);
 }
@@ -485,7 +485,7 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
-    if (!ferryi_bodies_are_pending(access->store) || access->access == FERRY_OVERWRITE)
+    if (!ferryi_pending_calls_are_pending(access->store) || access->access == FERRY_OVERWRITE)
         return false;
     if (access->derives || access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
         return true;
@@ -516,6 +516,6 @@ ferryi_access_claim(struct ferryi_access *list, size_t count)
     }
     for (size_t i = 0; i < count; i++)
         if (needs_outcome(&list[i]))
-            ferryi_bodies_wait(list[i].store);
+            ferryi_pending_calls_wait(list[i].store);
     return FERRY_OK;
 }

@@ -43,7 +43,7 @@ void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
 /* Without the lock, under a claim of the caller's that keeps everybody else off the range: move what the place, which has memory, lacks of it, and let it join. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
-/* May `access` at `place` on `lane` go on beside the open claims? */
+/* May `access` at `place` on `timeline` go on beside the open claims? */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 FERRYI_REQUIRES(ferryi_store_spin) enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
 
@@ -53,7 +53,7 @@ FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_describe_busy(const struct
 /* True when nothing must be moved, reserved or waited for. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_lane *lane)
+ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_timeline *timeline)
 {
     const ferryi_order *order = &store->context->order;
     const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
@@ -65,9 +65,9 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
     } else if (!ferryi_valid_map_holds_fast(&store->map, place) && !ferryi_valid_map_holds(&store->map, place, begin, end)) {
         return false;
     }
-    if (copy->written && !ferryi_stamp_is_ordered(order, lane, copy->written))
+    if (copy->written && !ferryi_sync_point_is_ordered(order, timeline, copy->written))
         return false;
-    return access == FERRY_READ || copy->readers == 0 || ferryi_lanes_are_ordered(order, lane, copy->readers);
+    return access == FERRY_READ || copy->readers == 0 || ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
 /* A free slot, or the capacity when the table is full. */
@@ -94,7 +94,7 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end, uint8_t access, int place,
-                         ferryi_lane *lane, enum ferryi_claim_state state)
+                         ferryi_timeline *timeline, enum ferryi_claim_state state)
 {
     struct ferryi_claim *claim = &store->claims[slot];
     if (slot == store->claim_high)
@@ -104,11 +104,11 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
         store->write_claims++;
     claim->begin = begin;
     claim->end = end;
-    claim->lane = lane;
+    claim->timeline = timeline;
     claim->kind = ferryi_claim_kind(access, place, state);
-    if (lane) {
-        claim->generation = lane->generation;
-        claim->thread = lane->by_thread ? ferryi_thread_id() : 0;
+    if (timeline) {
+        claim->generation = timeline->generation;
+        claim->thread = timeline->by_thread ? ferryi_thread_id() : 0;
     }
     return claim->id = ++store->next_id;
 }
@@ -148,7 +148,7 @@ static inline bool
 ferryi_claim_is_hit(ferryi_store *store, const struct ferryi_access *access)
 {
     return access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP ||
-           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place, access->lane);
+           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place, access->timeline);
 }
 
 #endif

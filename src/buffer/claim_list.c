@@ -54,12 +54,12 @@ make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t
     bool both = false;
     size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
     size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
-    struct ferryi_spans *comb = &list->combs[list->count];
-    *comb = (struct ferryi_spans){spans, made};
+    struct ferryi_spans *interval_set = &list->interval_sets[list->count];
+    *interval_set = (struct ferryi_spans){spans, made};
     list->items[list->count++] = (struct ferryi_access){
         .store = (ferryi_store *)(uintptr_t)uses->space, .begin = spans[0].begin, .end = spans[made - 1].end,
         .access = writes == 0 ? FERRY_READ : both ? FERRY_UPDATE : FERRY_OVERWRITE,
-        .place = FERRYI_PLACE_NONE, .reason = reason, .pieces = comb};
+        .place = FERRYI_PLACE_NONE, .reason = reason, .pieces = interval_set};
     return made;
 }
 
@@ -80,10 +80,10 @@ ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *
     for (size_t i = 0; i < count; i += same_space(uses + i, count - i))
         stores += uses[i].space != NULL;
     list->items = calloc(stores + 1, sizeof(*list->items));
-    list->combs = calloc(stores + 1, sizeof(*list->combs));
+    list->interval_sets = calloc(stores + 1, sizeof(*list->interval_sets));
     list->spans = malloc((2 * count + 1) * sizeof(*list->spans));
     struct ferryi_span *work = malloc((count + 1) * sizeof(*work));
-    if (!list->items || !list->combs || !list->spans || !work) {
+    if (!list->items || !list->interval_sets || !list->spans || !work) {
         free(work);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason, count);
     }
@@ -101,7 +101,7 @@ void
 ferryi_claim_list_free(struct ferryi_claim_list *list)
 {
     free(list->items);
-    free(list->combs);
+    free(list->interval_sets);
     free(list->spans);
     *list = (struct ferryi_claim_list){0};
 }

@@ -13,7 +13,7 @@
 struct ferryi_claim_list {
     struct ferryi_access *items; /* one for each store, sorted by store */
     size_t count;
-    struct ferryi_spans *combs;  /* of the items */
+    struct ferryi_spans *interval_sets;  /* of the items */
     struct ferryi_span *spans;
 };
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "src/base/profile.h"
-#include "src/buffer/bodies.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
@@ -12,13 +12,13 @@
 
 /* How often calls of other threads are given a moment to end when they are all that is in the way: a tenth of a second in all, and longer
  * where others want the processors, as those calls take longer then too. */
-#define PATIENCE 500
+#define RETRIES 500
 #define MOMENT_NS 200000
 
-struct prey;
+struct victim;
 
 struct hunt {
-    void (*consider)(ferryi_store *store, struct hunt *hunt, struct prey *out);
+    void (*consider)(ferryi_store *store, struct hunt *hunt, struct victim *out);
     ferry_context *context;
     ferry_pool *pool;
     size_t needed;
@@ -29,7 +29,7 @@ struct hunt {
 };
 
 /* What a visit found: memory to give back, or a store to copy from first. */
-struct prey {
+struct victim {
     ferryi_store *store; /* claimed; NULL: none */
     int place;
     uint32_t slot; /* of the claim */
@@ -38,15 +38,15 @@ struct prey {
 };
 
 static size_t
-give_back(ferry_context *context, struct prey *prey)
+give_back(ferry_context *context, struct victim *victim)
 {
-    if (!prey->gone.block)
+    if (!victim->gone.block)
         return 0;
-    size_t bytes = prey->gone.block->bytes;
-    ferryi_pool_count_eviction(prey->gone.block->pool);
+    size_t bytes = victim->gone.block->bytes;
+    ferryi_pool_count_eviction(victim->gone.block->pool);
     if (context->trace)
-        ferryi_observe_eviction(context, &prey->evicted, prey->place, bytes);
-    ferryi_store_give_back(context, &prey->gone);
+        ferryi_observe_eviction(context, &victim->evicted, victim->place, bytes);
+    ferryi_store_give_back(context, &victim->gone);
     return bytes;
 }
 
@@ -158,30 +158,30 @@ may_write_back(const ferryi_store *store, int place)
 /* Everybody else waits until it is done; nothing is found when there is no room for the claim. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-claim(ferryi_store *store, int place, struct prey *out)
+claim(ferryi_store *store, int place, struct victim *out)
 {
     uint32_t slot = ferryi_access_free_slot(store);
     if (slot == store->claim_capacity)
         return;
-    *out = (struct prey){.store = store, .place = place, .slot = slot};
+    *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1), FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
     store->claims[slot].thread = ferryi_thread_id();
 }
 
 FERRYI_RELEASES(ferryi_store_spin)
 static void
-unclaim(struct prey *prey)
+unclaim(struct victim *victim)
 {
-    ferryi_store *store = prey->store;
-    ferryi_access_remove_claim(store, prey->slot);
-    prey->store = ferryi_store_is_over(store) ? store : NULL;
+    ferryi_store *store = victim->store;
+    ferryi_access_remove_claim(store, victim->slot);
+    victim->store = ferryi_store_is_over(store) ? store : NULL;
     ferryi_store_unlock_waking(store);
 }
 
 /* Memory that goes at once is in `out->gone`; a store to be written back is claimed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
+consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
 {
     /* Without a handle it is being freed, or will be with its last claim. */
     if (store->references == 0)
@@ -192,7 +192,7 @@ consider(ferryi_store *store, struct hunt *hunt, struct prey *out)
         return;
     if (is_in_use(store, place)) {
         hunt->patient = hunt->patient || is_busy_for_a_moment(store);
-    } else if (!ferryi_bodies_are_pending(store) && !is_only_there(store, mask)) {
+    } else if (!ferryi_pending_calls_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
         out->place = place;
@@ -210,43 +210,43 @@ static ferry_status
 write_back(ferryi_store *store, int place)
 {
     /* What kernels still write may come to nothing: it is known only when they have run. */
-    ferryi_bodies_wait(store);
+    ferryi_pending_calls_wait(store);
     return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST, "evict");
 }
 
 /* The claimed store is written back, and its copy given up; if that fails all is as before. @return the bytes given back */
 static size_t
-write_back_and_drop(struct prey *prey)
+write_back_and_drop(struct victim *victim)
 {
-    ferryi_store *store = prey->store;
+    ferryi_store *store = victim->store;
     ferry_context *context = store->context;
     ferryi_store_lock(store);
     bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
     ferryi_store_unlock(store);
     if (context->trace)
-        prey->evicted = ferryi_observed_store(store);
+        victim->evicted = ferryi_observed_store(store);
 
     bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
-    (void)write_back(store, prey->place);
+    (void)write_back(store, victim->place);
     if (profiled)
         ferryi_profile_end();
 
     struct ferryi_place_copy unused = {0};
-    ferryi_places device = FERRYI_PLACE_BIT(prey->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
+    ferryi_places device = FERRYI_PLACE_BIT(victim->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
     /* A pin needs no claim: one may have come meanwhile. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
-        prey->gone = forget(store, prey->place, device);
+        victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
     } else if (!had_host && is_ours_to_give(store, host) && !is_only_there(store, host)) {
         unused = forget(store, FERRY_PLACE_HOST, host);
     }
-    unclaim(prey);
+    unclaim(victim);
 
     ferryi_store_give_back(context, &unused);
-    size_t bytes = give_back(context, prey);
-    if (prey->store)
-        ferryi_store_free(prey->store);
+    size_t bytes = give_back(context, victim);
+    if (victim->store)
+        ferryi_store_free(victim->store);
     return bytes;
 }
 
@@ -264,10 +264,10 @@ advance(ferry_context *context)
 
 /* Go on until some memory is to be had, at most `*left` stores further. */
 static bool
-find(struct hunt *hunt, size_t *left, struct prey *out)
+find(struct hunt *hunt, size_t *left, struct victim *out)
 {
     ferry_context *context = hunt->context;
-    *out = (struct prey){0};
+    *out = (struct victim){0};
     ferryi_mutex_lock(&context->store_mutex);
     for (; *left > 0 && !out->store && !out->gone.block; --*left) {
         ferryi_store *store = advance(context);
@@ -296,9 +296,9 @@ go_round(struct hunt *hunt, bool fitting)
 {
     hunt->fitting = fitting;
     size_t left = 2 * count_stores(hunt);
-    struct prey prey;
-    while (hunt->freed < hunt->needed && find(hunt, &left, &prey))
-        hunt->freed += prey.store ? write_back_and_drop(&prey) : give_back(hunt->context, &prey);
+    struct victim victim;
+    while (hunt->freed < hunt->needed && find(hunt, &left, &victim))
+        hunt->freed += victim.store ? write_back_and_drop(&victim) : give_back(hunt->context, &victim);
 }
 
 size_t
@@ -306,7 +306,7 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 {
     struct hunt hunt = {.consider = consider, .context = user, .pool = pool, .needed = needed, .dirty_too = dirty_too};
     bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
-    for (int tries = 0; tries < PATIENCE; tries++) {
+    for (int tries = 0; tries < RETRIES; tries++) {
         go_round(&hunt, true);
         if (hunt.freed == 0)
             go_round(&hunt, false);
@@ -324,7 +324,7 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-consider_leaving(ferryi_store *store, struct hunt *hunt, struct prey *out)
+consider_leaving(ferryi_store *store, struct hunt *hunt, struct victim *out)
 {
     if (store->references == 0)
         return;
@@ -353,56 +353,56 @@ held_bytes(ferryi_store *store, int place)
 
 /* Copy what the claimed store's copy holds into `fresh`, and note it there and on the copy. */
 static ferry_status
-copy_over(struct prey *prey, struct ferryi_range held, struct ferryi_place_copy *fresh)
+copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
 {
     ferryi_claim_is_held();
-    ferryi_store *store = prey->store;
+    ferryi_store *store = victim->store;
     ferryi_engine *engine = store->context->engine;
-    ferryi_lane *lane;
-    ferry_status status = ferryi_engine_lane(engine, prey->place, prey->place, &lane);
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, prey->place, lane, false);
-    /* What a lane waits for is still the block's former life. */
+        status = ferryi_store_order(store, victim->place, timeline, false);
+    /* What a timeline waits for is still the block's former life. */
     if (status == FERRY_OK)
-        status = ferryi_stamp_wait(&store->context->order, lane, fresh->written);
+        status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
         return status;
-    struct ferryi_memory target = {.place = prey->place, .pointer = (char *)fresh->pointer + held.begin};
+    struct ferryi_memory target = {.place = victim->place, .pointer = (char *)fresh->pointer + held.begin};
     struct ferryi_transfer_job job = {0};
     ferryi_store_name_job(store, &job, "compact", held.begin);
-    status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, prey->place, held.begin), held.end - held.begin, lane, &job);
-    ferryi_store_note_read(store, prey->place, lane);
-    fresh->written = ferryi_lane_stamp(lane);
+    status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, victim->place, held.begin), held.end - held.begin, timeline, &job);
+    ferryi_store_note_read(store, victim->place, timeline);
+    fresh->written = ferryi_timeline_sync_point(timeline);
     return status;
 }
 
 /* The claimed store's copy moves into another block, if there is one. @return the bytes moved */
 static size_t
-move_copy(struct prey *prey)
+move_copy(struct victim *victim)
 {
     ferryi_claim_is_held();
-    ferryi_store *store = prey->store;
+    ferryi_store *store = victim->store;
     ferry_context *context = store->context;
     struct ferryi_place_copy fresh = {0};
-    struct ferryi_range held = held_bytes(store, prey->place);
-    ferry_status status = ferryi_store_take(store, prey->place, ferryi_claimed_bytes(store), &fresh);
+    struct ferryi_range held = held_bytes(store, victim->place);
+    ferry_status status = ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), &fresh);
     if (status == FERRY_OK)
-        status = copy_over(prey, held, &fresh);
+        status = copy_over(victim, held, &fresh);
 
     ferryi_store_lock(store);
-    struct ferryi_place_copy *copy = &store->copies[prey->place];
+    struct ferryi_place_copy *copy = &store->copies[victim->place];
     /* A pin needs no claim: one may have come meanwhile. */
-    bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(prey->place)) && copy->block;
+    bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) && copy->block;
     if (moves) {
         struct ferryi_place_copy old = *copy;
         *copy = fresh;
         fresh = old;
     }
-    unclaim(prey);
+    unclaim(victim);
 
     ferryi_store_give_back(context, &fresh);
-    if (prey->store)
-        ferryi_store_free(prey->store);
+    if (victim->store)
+        ferryi_store_free(victim->store);
     return moves ? held.end - held.begin : 0;
 }
 
@@ -410,9 +410,9 @@ size_t
 ferryi_relocate(void *user, ferry_pool *pool)
 {
     struct hunt hunt = {.consider = consider_leaving, .context = user, .pool = pool};
-    struct prey prey;
+    struct victim victim;
     size_t moved = 0, left = count_stores(&hunt);
-    while (find(&hunt, &left, &prey))
-        moved += move_copy(&prey);
+    while (find(&hunt, &left, &victim))
+        moved += move_copy(&victim);
     return moved;
 }

@@ -16,7 +16,7 @@
  * moment when calls of other threads are all that is in the way.
  */
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 /* `user` is the context, as in struct ferryi_pool_holders. */
 size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/fork.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/buffer/lease.h"
 
 #define BUCKETS 1024
@@ -14,7 +14,7 @@
 #define RED      0xA5 /* what a red zone is filled with */
 #define STALE    4    /* of a page, beside its protection: newer bytes are elsewhere */
 #define NAME_ROOM 64
-#define PATIENCE_NS 2000000000u /* that a fault waits for who holds the guards, before the program ends without an explanation */
+#define WAIT_NS 2000000000u /* that a fault waits for who holds the guards, before the program ends without an explanation */
 
 struct guard {
     struct guard *next;    /* of its bucket, or of those that retired */
@@ -69,7 +69,7 @@ is_guarded(ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED;
 }
 
-/* -- the sentence of a fault ------------------------------------------------------------------------ */
+/* -- the message of a fault ------------------------------------------------------------------------ */
 
 /* The youngest lease of the byte; NULL: none. */
 static const struct ferryi_guard_note *
@@ -146,7 +146,7 @@ find_address(const char *address)
 static bool
 explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
-    uint64_t end = ferryi_now_ns() + PATIENCE_NS;
+    uint64_t end = ferryi_now_ns() + WAIT_NS;
     while (!ferryi_mutex_try_lock(&guards.mutex)) {
         if (ferryi_now_ns() >= end)
             return false;

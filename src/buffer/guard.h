@@ -3,7 +3,7 @@
 #define FERRYI_GUARD_H
 
 /*
- * Guards: what a checked run keeps on the host copies of buffers, so that a pointer used at the wrong time faults with a sentence.
+ * Guards: what a checked run keeps on the host copies of buffers, so that a pointer used at the wrong time faults with a message.
  *
  * In a context whose `debug` is set the pageable pool's memory can be mapped twice, and each host copy lies on pages of its own. The engine uses the
  * pool's address. The user gets another one, the alias, whose pages are open as far as scopes are: closed outside all scopes, readable in a READ, writable
@@ -40,7 +40,7 @@ void ferryi_guard_refresh(ferryi_store *store);
 /* The copy that lies at `memory` goes; `why` is a literal such as "was destroyed". Without the store's lock. */
 void ferryi_guard_retire(const void *memory, const char *why);
 
-/* Fails when `memory` is what a program hands over by mistake for its own: memory of one of its context's devices. `what` begins the sentence. */
+/* Fails when `memory` is what a program hands over by mistake for its own: memory of one of its context's devices. `what` begins the message. */
 ferry_status ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *what);
 /* Whether the address is the host memory of a buffer, and of which. */
 bool ferryi_guard_names(const void *address, char *name, size_t name_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 #include "src/base/fork.h"
 #include "src/buffer/store.h"

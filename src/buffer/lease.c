@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/buffer/scope_hit.h"
 
 /* -- what a store knows of its leases -------------------------------------------------------------- */
@@ -124,11 +124,11 @@ check_options(const ferry_buffer *buffer, const ferry_lease_options *options, in
     if (stream && stream->context != buffer->store->context)
         return ferryi_stream_refuse(stream, "open a lease");
     if (stream && place == FERRY_PLACE_HOST)
-        place = stream->lane->place;
-    if (stream && place != stream->lane->place)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease at place %d on a stream of place %d", place, stream->lane->place);
+        place = stream->timeline->place;
+    if (stream && place != stream->timeline->place)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease at place %d on a stream of place %d", place, stream->timeline->place);
     *out_place = place;
-    return ferryi_context_check_place(buffer->store->context, place, "open a lease");
+    return ferryi_shell_check_place(buffer->store->context, place, "open a lease");
 }
 
 static ferry_status
@@ -177,12 +177,12 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     if (element->identity != buffer->identity || options->access < FERRY_READ || options->access > FERRY_OVERWRITE ||
         (stream && stream->plain_context != store->context) || !ferryi_buffer_range(buffer, options->offset, count, &range) || range.begin == range.end)
         return false;
-    ferryi_lane *lane = stream ? stream->lane : NULL;
-    int place = lane ? lane->place : FERRY_PLACE_HOST;
+    ferryi_timeline *timeline = stream ? stream->timeline : NULL;
+    int place = timeline ? timeline->place : FERRY_PLACE_HOST;
     if ((options->place != FERRY_PLACE_HOST && options->place != place) || !ferryi_store_lock_plain(store))
         return false;
-    bool hit = (options->access == FERRY_READ && ferryi_scope_open_read(buffer, store, options->offset, count, lane, &lease->scope, out)) ||
-               ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count), options->access, place, lane, &lease->scope, out);
+    bool hit = (options->access == FERRY_READ && ferryi_scope_open_read(buffer, store, options->offset, count, timeline, &lease->scope, out)) ||
+               ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count), options->access, place, timeline, &lease->scope, out);
     if (hit)
         attach_open(lease, store, place);
     ferryi_store_unlock_plain(store);
@@ -355,7 +355,7 @@ end_use(ferry_lease *lease)
     bool in_callback = ferryi_callback_thread.innermost;
     if (!lease->store)
         return true;
-    if (in_callback && ferryi_context_is_last_refused(lease->context))
+    if (in_callback && ferryi_shell_is_last_refused(lease->context))
         return false;
     if (!end_hit(lease)) {
         if (in_callback && !may_end_now(lease))
@@ -366,10 +366,10 @@ end_use(ferry_lease *lease)
 }
 
 static void
-release_buried(void *header)
+release_quarantined(void *header)
 {
     ferry_lease *lease = header;
-    ferryi_context_release(lease->context);
+    ferryi_shell_release(lease->context);
     free(lease);
 }
 
@@ -378,14 +378,14 @@ static void
 end_checked(ferry_lease *lease)
 {
     ferry_context *context = lease->context;
-    ferryi_context_retain(context);
-    ferryi_context_disown(&context);
+    ferryi_shell_retain(context);
+    ferryi_shell_disown(&context);
     if (context) {
-        ferryi_context_release(context);
+        ferryi_shell_release(context);
         return;
     }
     atomic_store(&lease->shares, 0);
-    ferryi_bury(lease, release_buried);
+    ferryi_quarantine_add(lease, release_quarantined);
 }
 
 /* A context that cannot end here stays, which it logs: then the lease is all that is left, to be destroyed once more. */
@@ -407,7 +407,7 @@ end(ferry_lease **lease)
             *lease = NULL;
         return;
     }
-    ferryi_context_disown(&gone->context);
+    ferryi_shell_disown(&gone->context);
     if (gone->context)
         return;
     *lease = NULL;
@@ -435,7 +435,7 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry
         free(lease);
         return status;
     }
-    if (!ferryi_context_try_own(store->context)) {
+    if (!ferryi_shell_try_own(store->context)) {
         /* The caller's handle keeps the store, and nothing is owned yet: no callback may refuse this. */
         if (!end_hit(lease))
             end_slow(lease);

@@ -22,11 +22,11 @@ claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 }
 
 ferry_status
-ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane)
+ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
-    ferryi_device *device = lane->device;
+    ferryi_device *device = timeline->device;
     struct ferryi_access claim = claim_of(store, range, "prefetch");
-    ferryi_stamp stamp = 0;
+    ferryi_sync_point point = 0;
     ferry_status status = check_hints(store, device, "prefetch");
     if (status == FERRY_OK)
         status = ferryi_access_open(&claim, 1);
@@ -35,14 +35,14 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
     ferryi_claim_is_held();
     status = ferryi_store_reserve(store, place);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, lane, false);
+        status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, prefetch, ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer, range.end - range.begin,
-                             place ? device : NULL, lane->native);
+                             place ? device : NULL, timeline->native);
     if (status == FERRY_OK)
-        status = ferryi_lane_note(lane, ferryi_thread_id(), &stamp);
-    if (stamp)
-        ferryi_store_note_read(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
+        status = ferryi_timeline_note(timeline, ferryi_thread_id(), &point);
+    if (point)
+        ferryi_store_note_read(store, place, store->context->order.timelines[ferryi_sync_point_number(point)]);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }

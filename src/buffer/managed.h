@@ -6,7 +6,7 @@
 
 #include "src/buffer/buffer.h"
 
-/* Ask the driver to move the pages of a range to a place, on a lane of the device that does it. UNSUPPORTED where it takes no hints. */
-ferry_status ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane);
+/* Ask the driver to move the pages of a range to a place, on a timeline of the device that does it. UNSUPPORTED where it takes no hints. */
+ferry_status ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline);
 
 #endif

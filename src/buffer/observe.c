@@ -70,12 +70,12 @@ ferryi_observe_buffer(ferryi_store *store, size_t bytes)
 }
 
 void
-ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_lane *lane, uint64_t id, const char *call)
+ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_timeline *timeline, uint64_t id, const char *call)
 {
     struct arguments arguments;
     describe_use(&arguments, store, range.begin, range.end, (uint8_t)kind, place);
-    if (lane)
-        add_number(&arguments, "stream", lane->number);
+    if (timeline)
+        add_number(&arguments, "stream", timeline->number);
     ferryi_trace_add(store->context->trace, &(struct ferryi_trace_entry){.phase = 'b', .category = of_scope, .name = FERRYI_TRACE_ANY(call),
                                                                           .object = ferryi_store_number(store), .number = id, .arguments = arguments.list,
                                                                           .argument_count = arguments.count});
@@ -169,14 +169,14 @@ ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *p
 /* -- launches and evictions ------------------------------------------------------------------------ */
 
 void
-ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_lane *lane, uint64_t begun_ns)
+ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_timeline *timeline, uint64_t begun_ns)
 {
     struct arguments arguments;
     arguments.count = 0;
-    add_text(&arguments, "place", ferryi_trace_place(context->trace, lane->place));
-    add_number(&arguments, "stream", lane->number);
+    add_text(&arguments, "place", ferryi_trace_place(context->trace, timeline->place));
+    add_number(&arguments, "stream", timeline->number);
     ferryi_trace_add(context->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = of_launch, .name = FERRYI_TRACE_ANY(kernel), .begun_ns = begun_ns,
-                                                                   .stream = {lane->place, lane->number}, .arguments = arguments.list,
+                                                                   .stream = {timeline->place, timeline->number}, .arguments = arguments.list,
                                                                    .argument_count = arguments.count});
 }
 

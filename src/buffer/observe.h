@@ -15,7 +15,7 @@
 /* A store was created with a size. It gets its id. */
 void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
 /* A scope is open; `call` is what opened it. */
-void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_lane *lane, uint64_t id,
+void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind, int place, const ferryi_timeline *timeline, uint64_t id,
                          const char *call);
 void ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id, enum ferryi_close how);
 /* An access is being closed, up to `done_end`: of a scope where it has no reason, else of a call. */
@@ -24,7 +24,7 @@ void ferryi_observe_close(const struct ferryi_access *access, const struct ferry
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
 /* The first `done` bytes of the pieces of one transfer were copied. */
 void ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t count, size_t done, const char *reason);
-void ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_lane *lane, uint64_t begun_ns);
+void ferryi_observe_launch(const ferry_context *context, const char *kernel, const ferryi_timeline *timeline, uint64_t begun_ns);
 
 struct ferryi_observed_store {
     uint32_t id;

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/buffer/async.h"
-#include "src/buffer/bodies.h"
+#include "src/copy/async.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
@@ -21,22 +21,22 @@ ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, c
     return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL) : status;
 }
 
-/* A lane of another place has no part in an access; the caller orders it. */
+/* A timeline of another place has no part in an access; the caller orders it. */
 ferry_status
-ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_lane *lane)
+ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
     int place = store->borrowed_place;
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = (uint8_t)place,
-                                   .lane = lane && lane->place == place ? lane : NULL, .reason = "unwrap"};
+                                   .timeline = timeline && timeline->place == place ? timeline : NULL, .reason = "unwrap"};
     ferry_status status = ferryi_access_open(&access, 1);
-    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.lane) : status;
+    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.timeline) : status;
 }
 
 static ferry_status
 check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what, struct ferryi_range *out)
 {
     ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, what, out);
-    return status == FERRY_OK ? ferryi_context_check_place(buffer->store->context, place, what) : status;
+    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what) : status;
 }
 
 ferry_status
@@ -92,22 +92,22 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* `lane` is what wrote; NULL: the host, or work that is done. */
+/* `timeline` is what wrote; NULL: the host, or work that is done. */
 static ferry_status
-mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_lane *lane)
+mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
     struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
                                   .place = FERRYI_PLACE_NONE, .reason = "mark"};
     ferry_status status;
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
-    ferryi_stamp stamp = 0;
+    ferryi_sync_point point = 0;
     FERRY_TRY(status, fail, check_mark(store, range, place));
-    if (lane)
-        FERRY_TRY(status, fail, ferryi_lane_note(lane, ferryi_thread_id(), &stamp));
+    if (timeline)
+        FERRY_TRY(status, fail, ferryi_timeline_note(timeline, ferryi_thread_id(), &point));
     FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
-    if (stamp)
-        ferryi_store_note_write(store, place, store->context->order.lanes[ferryi_stamp_number(stamp)]);
-    ferryi_bodies_overwritten(store, place, range.begin, range.end);
+    if (point)
+        ferryi_store_note_write(store, place, store->context->order.timelines[ferryi_sync_point_number(point)]);
+    ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
     ferryi_store_unlock(store);
@@ -123,15 +123,15 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     ferry_status status;
     do {
         struct ferryi_range range;
-        ferryi_lane *lane = NULL;
+        ferryi_timeline *timeline = NULL;
         status = check(buffer, offset, count, place, "mark", &range);
         if (status == FERRY_OK && written_on)
-            status = ferryi_context_lane(buffer->store->context, written_on, "mark", &lane);
-        if (status == FERRY_OK && lane && lane->place != place)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "mark a copy at place %d as written on a stream of place %d", place, lane->place);
+            status = ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
+        if (status == FERRY_OK && timeline && timeline->place != place)
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "mark a copy at place %d as written on a stream of place %d", place, timeline->place);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
-        status = mark_range(buffer->store, range, place, lane);
+        status = mark_range(buffer->store, range, place, timeline);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -172,7 +172,7 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
 
 /* Where the bytes of a copy go when it is given up: the other side, as near as there is one. */
 static int
-refuge_of(ferryi_store *store, int place)
+fallback_of(ferryi_store *store, int place)
 {
     if (place != 0)
         return 0;
@@ -252,7 +252,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     ferryi_store *store = claim->store;
     struct ferryi_range range = {claim->begin, claim->end};
     int place = claim->place;
-    ferry_status status = ferryi_buffer_rescue(store, range, place, refuge_of(store, place), claim->reason);
+    ferry_status status = ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
     if (status == FERRY_OK)
         status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/copy.h"
+#include "src/copy/copy.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
 
@@ -16,24 +16,24 @@ static ferry_status
 move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
 {
     ferryi_claim_is_held();
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     ferry_status status = ferryi_store_reserve(fresh, place);
     if (status == FERRY_OK)
-        status = ferryi_copy_lane(store, place, &lane);
+        status = ferryi_copy_timeline(store, place, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, lane, false);
+        status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
-        status = ferryi_store_order(fresh, place, lane, true);
+        status = ferryi_store_order(fresh, place, timeline, true);
     if (status != FERRY_OK)
         return status;
     struct ferryi_transfer_job job = {0};
     ferryi_store_name_job(store, &job, "resize", 0);
-    int memory = lane ? place : 0;
-    status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0), ferryi_access_memory(store, memory, 0), kept, lane,
+    int memory = timeline ? place : 0;
+    status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0), ferryi_access_memory(store, memory, 0), kept, timeline,
                                 &job);
-    if (lane) {
-        ferryi_store_note_read(store, place, lane);
-        ferryi_store_note_write(fresh, place, lane);
+    if (timeline) {
+        ferryi_store_note_read(store, place, timeline);
+        ferryi_store_note_write(fresh, place, timeline);
     }
     return status;
 }

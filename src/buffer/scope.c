@@ -24,12 +24,12 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
 
 /* A READ hit; see scope_hit.h. */
 FERRYI_INLINE bool
-open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    bool hit = ferryi_scope_open_read(buffer, store, offset, count, lane, scope, out);
+    bool hit = ferryi_scope_open_read(buffer, store, offset, count, timeline, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
 }
@@ -37,12 +37,12 @@ open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_la
 /* See ferryi_scope_open_locked(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
     bool hit = slot < store->claim_capacity && still_fits(store, range, to_end) &&
-               ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, lane);
+               ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, timeline);
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
     else
@@ -52,17 +52,17 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
         *out = (char *)copy->pointer + range.begin;
         scope->store = store;
         scope->slot = slot;
-        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, lane, FERRYI_CLAIM_HELD);
+        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, timeline, FERRYI_CLAIM_HELD);
         store->claims[slot].copy = copy;
     }
     return hit;
 }
 
 bool
-ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope,
+ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope,
                          void **out)
 {
-    return open_locked(store, range, to_end, kind, place, lane, scope, out);
+    return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
 
 /* Under the lock: does a write of every byte lack nothing but memory to write to? */
@@ -76,7 +76,7 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 
 /* The first write into a new copy is a hit as soon as it has memory. */
 static __attribute__((noinline)) ferry_status
-open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out,
+open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out,
          bool *out_open)
 {
     struct ferryi_place_copy fresh;
@@ -87,7 +87,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
         return status;
     ferryi_store_lock(store);
     bool there = ferryi_store_install(store, place, &fresh);
-    *out_open = there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, lane, scope, out);
+    *out_open = there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, timeline, scope, out);
     ferryi_store_unlock(store);
     ferryi_store_give_back(store->context, &fresh);
     return FERRY_OK;
@@ -95,65 +95,65 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
 
 /* In a traced context: a hit, as it would be without the trace. */
 FERRYI_COLD static bool
-open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if ((lane && !ferryi_lane_is_numbered(lane)) || !ferryi_store_lock_traced(store))
+    if ((timeline && !ferryi_timeline_is_numbered(timeline)) || !ferryi_store_lock_traced(store))
         return false;
-    bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
+    bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
     ferryi_store_unlock_traced(store);
     if (open)
-        ferryi_observe_open(store, range, kind, place, lane, scope->id, ferryi_scope_call(kind, place));
+        ferryi_observe_open(store, range, kind, place, timeline, scope->id, ferryi_scope_call(kind, place));
     return open;
 }
 
 FERRYI_COLD static ferry_status
-open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     if (range.begin == range.end) {
         if (ferryi_store_is_dead(store))
             return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", ferryi_scope_call(kind, place),
-                               ferryi_store_name(store), ferryi_context_why_closed(store->context));
+                               ferryi_store_name(store), ferryi_shell_why_closed(store->context));
         memset(scope, 0, sizeof(*scope));
         *out = NULL;
         return FERRY_OK;
     }
     bool traced = ferryi_store_is_traced(store);
-    if (traced && open_traced(store, range, to_end, kind, place, lane, scope, out))
+    if (traced && open_traced(store, range, to_end, kind, place, timeline, scope, out))
         return FERRY_OK;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
     if (status != FERRY_OK)
         return status;
     struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .to_end = to_end, .access = (uint8_t)kind,
-                                   .place = (uint8_t)place, .user = true, .lane = lane, .reason = ferryi_scope_call(kind, place),
-                                   .site = ferryi_context_site(store->context, FERRYI_SITE_NONE)};
+                                   .place = (uint8_t)place, .user = true, .timeline = timeline, .reason = ferryi_scope_call(kind, place),
+                                   .site = ferryi_shell_site(store->context, FERRYI_SITE_NONE)};
     status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
         return status;
     ferryi_scope_set(scope, &access);
     if (traced)
-        ferryi_observe_open(store, range, kind, place, lane, scope->id, access.reason);
+        ferryi_observe_open(store, range, kind, place, timeline, scope->id, access.reason);
     *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
 static ferry_status
-open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if (range.begin != range.end && (!lane || ferryi_lane_is_numbered(lane)) && ferryi_store_lock_plain(store)) {
-        bool open = open_locked(store, range, to_end, kind, place, lane, scope, out);
+    if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) && ferryi_store_lock_plain(store)) {
+        bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
         bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
-        if (is_new && (!lane || ferryi_lane_check_capture(lane) == FERRY_OK)) {
-            ferry_status status = open_new(store, bytes, range, to_end, place, lane, scope, out, &open);
+        if (is_new && (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
+            ferry_status status = open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
             if (status != FERRY_OK)
                 return status;
         }
         if (open)
             return FERRY_OK;
     }
-    return open_slow(store, range, to_end, kind, place, lane, scope, out);
+    return open_slow(store, range, to_end, kind, place, timeline, scope, out);
 }
 
 FERRYI_COLD static ferry_status
@@ -224,16 +224,16 @@ FERRYI_AT_EDGE static ferry_status
 open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
             struct ferryi_scope *scope, void **out)
 {
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     struct ferryi_range range;
     ferry_status status;
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, 1, scope, out);
-        status = ferryi_context_lane(buffer->store->context, stream, ferryi_scope_call(access, 1), &lane);
+        status = ferryi_stream_find_timeline(buffer->store->context, stream, ferryi_scope_call(access, 1), &timeline);
         if (status != FERRY_OK)
             return status;
-        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, lane->place, lane, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, timeline->place, timeline, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -244,10 +244,10 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
-        ferryi_lane *lane = stream->lane;
-        if (!lane)
+        ferryi_timeline *timeline = stream->timeline;
+        if (!timeline)
             __builtin_unreachable(); /* every stream has one */
-        if (stream->plain_context == buffer->store->context && open_read_hit(buffer, offset, count, lane, body, out))
+        if (stream->plain_context == buffer->store->context && open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
         element = buffer->element; /* the same one, so that the hit needs no register for it */
         access = FERRY_READ;
@@ -261,9 +261,9 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->lane || !claim->lane->bit || !ferryi_scope_stamps_freely(claim))
+    if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit || !ferryi_scope_sync_points_freely(claim))
         return false;
-    ferryi_lane_stamp(claim->lane);
+    ferryi_timeline_sync_point(claim->timeline);
     return ferryi_scope_close_read(claim);
 }
 
@@ -274,15 +274,15 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
     const ferryi_order *order = &store->context->order;
     struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-    ferryi_lane *lane = claim->lane;
+    ferryi_timeline *timeline = claim->timeline;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (lane && (!lane->bit || !ferryi_scope_stamps_freely(claim) || !ferryi_stamp_is_ordered(order, lane, copy->written)))
+    if (timeline && (!timeline->bit || !ferryi_scope_sync_points_freely(claim) || !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
-    if (lane) {
-        copy->written = ferryi_lane_stamp(lane);
-        if (copy->readers && ferryi_lanes_are_ordered(order, lane, copy->readers))
+    if (timeline) {
+        copy->written = ferryi_timeline_sync_point(timeline);
+        if (copy->readers && ferryi_timelines_are_ordered(order, timeline, copy->readers))
             copy->readers = 0;
     }
     return true;
@@ -330,12 +330,12 @@ take_claim(struct ferryi_claim *claim)
 }
 
 FERRYI_COLD static ferry_status
-close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_lane *lane)
+close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_timeline *timeline)
 {
     struct ferryi_access access = {.store = scope->store, .begin = claim->begin, .end = claim->end, .access = claim->access,
                                    .place = claim->place, .id = claim->id, .slot = scope->slot};
     scope->store = NULL;
-    return ferryi_access_close(&access, how, lane);
+    return ferryi_access_close(&access, how, timeline);
 }
 
 /* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it then. */
@@ -346,11 +346,11 @@ closes_freely(const struct ferryi_scope *scope)
     if (!ferryi_store_lock_traced(store))
         return false;
     const struct ferryi_claim *claim = &store->claims[scope->slot];
-    const ferryi_lane *lane = claim->lane;
+    const ferryi_timeline *timeline = claim->timeline;
     bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
-    if (free && lane) {
+    if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-        free = lane->bit && ferryi_scope_stamps_freely(claim) && (claim->access == FERRY_READ || ferryi_stamp_is_ordered(&store->context->order, lane, copy->written));
+        free = timeline->bit && ferryi_scope_sync_points_freely(claim) && (claim->access == FERRY_READ || ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
     }
     ferryi_store_unlock_traced(store);
     return free;
@@ -358,7 +358,7 @@ closes_freely(const struct ferryi_scope *scope)
 
 /* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
 FERRYI_COLD static ferry_status
-close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_lane *last_use)
+close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
     ferryi_store *store = scope->store;
     ferry_status status = FERRY_OK;
@@ -384,10 +384,10 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_lane *last_u
             claim->shares &= ~share_of(scope);
         ferryi_store_unlock(store);
         if (!shared)
-            return close_slow(scope, &copy, how, last_use ? last_use : copy.lane);
+            return close_slow(scope, &copy, how, last_use ? last_use : copy.timeline);
         if (noted)
             break;
-        status = ferryi_access_note_use(store, &copy, last_use ? last_use : copy.lane);
+        status = ferryi_access_note_use(store, &copy, last_use ? last_use : copy.timeline);
         noted = true;
     }
     scope->store = NULL;
@@ -468,10 +468,10 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     }
     int place = claim->place;
     ferryi_store_unlock(store);
-    if (place != last_use->lane->place)
+    if (place != last_use->timeline->place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
-                           last_use->lane->place);
-    return close_how(body, FERRYI_CLOSE_COMMIT, last_use->lane);
+                           last_use->timeline->place);
+    return close_how(body, FERRYI_CLOSE_COMMIT, last_use->timeline);
 }
 
 /* -- streams that Ferry does not know -------------------------------------------------------------- */
@@ -488,12 +488,12 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Where no lane is left the device is waited for at once: then `*out` is NULL, and nothing remains to be noted. */
+/* Where no timeline is left the device is waited for at once: then `*out` is NULL, and nothing remains to be noted. */
 static ferry_status
-find_unknown_lane(ferry_context *context, int place, ferryi_lane **out)
+find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
     *out = NULL;
-    if (ferryi_lane_of_unknown(&context->order, context->devices[place], place, out) == FERRY_OK)
+    if (ferryi_timeline_of_unknown(&context->order, context->devices[place], place, out) == FERRY_OK)
         return FERRY_OK;
     return ferryi_device_synchronize(context->devices[place]);
 }
@@ -510,11 +510,11 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
         scope->store = NULL;
         return FERRY_OK;
     }
-    ferryi_lane *lane = NULL;
-    /* The lanes of a context that was destroyed are gone, and nothing is left to be noted. */
+    ferryi_timeline *timeline = NULL;
+    /* The timelines of a context that was destroyed are gone, and nothing is left to be noted. */
     if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
-        status = find_unknown_lane(store->context, claim.place, &lane);
-    ferry_status closed = close_how(scope, how, lane);
+        status = find_unknown_timeline(store->context, claim.place, &timeline);
+    ferry_status closed = close_how(scope, how, timeline);
     return status == FERRY_OK ? closed : status;
 }
 
@@ -540,12 +540,12 @@ ferry_scope_wait(ferry_scope *scope)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
     if (ferryi_store_is_dead(body->store))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: the context of buffer \"%s\" %s",
-                           ferryi_store_name(body->store), ferryi_context_why_closed(body->store->context));
+                           ferryi_store_name(body->store), ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
     /* What the opening cleared is still on its way, and only closing would note it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
-        status = ferryi_access_note_use(body->store, &claim, claim.lane);
+        status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK ? ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ) : status;
 }
 

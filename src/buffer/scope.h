@@ -39,10 +39,10 @@ ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 
 /*
  * Under the plain lock, and without moving, reserving or waiting for anything: open a write, or a read beside others, of a range that is not empty; and
- * close a scope that has its claim alone. False, and nothing done, when that takes more. The lane of an open is NULL, the host, or numbered.
+ * close a scope that has its claim alone. False, and nothing done, when that takes more. The timeline of an open is NULL, the host, or numbered.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_lane *lane,
+bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline,
                               struct ferryi_scope *scope, void **out);
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim);
 

@@ -26,10 +26,10 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
 
 /* Fill `wanted` with the arguments that are not empty; index[i] is the position of argument i in it, or SIZE_MAX. */
 static ferry_status
-collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *lane, struct ferryi_access *wanted, size_t *index, size_t *out_used)
+collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline, struct ferryi_access *wanted, size_t *index, size_t *out_used)
 {
     ferry_context *context = arguments[0].buffer->store->context;
-    ferryi_site site = ferryi_context_site(context, FERRYI_SITE_NONE);
+    ferryi_site site = ferryi_shell_site(context, FERRYI_SITE_NONE);
     *out_used = 0;
     for (size_t i = 0; i < count; i++) {
         struct ferryi_range range;
@@ -40,7 +40,7 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_lane *l
         if (range.begin != range.end)
             wanted[(*out_used)++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
                                                            .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
-                                                           .lane = lane, .reason = "open_all", .site = site};
+                                                           .timeline = timeline, .reason = "open_all", .site = site};
     }
     return FERRY_OK;
 }
@@ -109,14 +109,14 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
     if (!scopes || !arguments || !arguments[0].buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: scopes, arguments or the first buffer is NULL");
     ferry_context *context = arguments[0].buffer->store->context;
-    ferryi_lane *lane = NULL;
-    ferry_status status = ferryi_context_check_place(context, place, "open several buffers");
+    ferryi_timeline *timeline = NULL;
+    ferry_status status = ferryi_shell_check_place(context, place, "open several buffers");
     if (status == FERRY_OK && place == 0 && stream)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at the host: the stream is not NULL");
     if (status == FERRY_OK && place != 0)
-        status = ferryi_context_lane(context, stream ? stream : context->defaults[place], "open several buffers", &lane);
-    if (status == FERRY_OK && lane && lane->place != place)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, lane->place);
+        status = ferryi_stream_find_timeline(context, stream ? stream : context->defaults[place], "open several buffers", &timeline);
+    if (status == FERRY_OK && timeline && timeline->place != place)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, timeline->place);
     if (status != FERRY_OK)
         return status;
 
@@ -126,7 +126,7 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
         struct ferryi_access *merged = wanted + count;
         size_t *group = index + count;
         size_t used, left = 0;
-        status = collect(arguments, count, place, lane, wanted, index, &used);
+        status = collect(arguments, count, place, timeline, wanted, index, &used);
         if (status == FERRY_OK) {
             left = ferryi_access_merge(wanted, used, merged, group);
             if (!shares_suffice(group, used))
@@ -142,7 +142,7 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
                 ferryi_store_unlock(merged[i].store);
             }
             for (size_t i = 0; context->trace && i < left; i++)
-                ferryi_observe_open(merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end}, (ferry_access)merged[i].access, place, lane,
+                ferryi_observe_open(merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end}, (ferry_access)merged[i].access, place, timeline,
                                     merged[i].id, "open_all");
             hand_out(scopes, out_pointers, count, wanted, merged, index, group);
         }

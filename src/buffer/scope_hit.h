@@ -11,26 +11,26 @@
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* ferryi_store_copy() at the lane's place. */
+/* ferryi_store_copy() at the timeline's place. */
 FERRYI_INLINE struct ferryi_place_copy *
-ferryi_scope_copy(ferryi_store *store, const ferryi_lane *lane)
+ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
-    return &store->copies[__builtin_expect((store->shared & lane->place_bit) != 0, 0) ? 0 : (unsigned)lane->place];
+    return &store->copies[__builtin_expect((store->shared & timeline->place_bit) != 0, 0) ? 0 : (unsigned)timeline->place];
 }
 
-/* Under the lock: has the place's copy been written, as far as the lane (NULL: the host) can know without asking the driver? */
+/* Under the lock: has the place's copy been written, as far as the timeline (NULL: the host) can know without asking the driver? */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_lane *lane)
+ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_timeline *timeline)
 {
-    ferryi_stamp written = copy->written;
-    return written == 0 || (lane && ferryi_lane_has_seen(lane, written)) || ferryi_stamp_is_done(&store->context->order, written);
+    ferryi_sync_point written = copy->written;
+    return written == 0 || (timeline && ferryi_timeline_has_seen(timeline, written)) || ferryi_sync_point_is_done(&store->context->order, written);
 }
 
 /* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_lane *lane,
+ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_timeline *timeline,
                       struct ferryi_scope *scope, void **out)
 {
     size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed);
@@ -51,11 +51,11 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
     claim->begin = begin;
     claim->end = buffer->offset + last * buffer->element_bytes;
     claim->id = id;
-    claim->lane = lane;
-    claim->kind = ferryi_claim_kind(FERRY_READ, lane ? lane->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
-    if (lane) {
+    claim->timeline = timeline;
+    claim->kind = ferryi_claim_kind(FERRY_READ, timeline ? timeline->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
+    if (timeline) {
         claim->copy = copy;
-        claim->generation = lane->generation;
+        claim->generation = timeline->generation;
     }
     scope->store = store;
     scope->id = id;
@@ -66,18 +66,18 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 
 /*
  * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
- * to others needs little of what it was given, so that the compiler saves few registers. `lane` is NULL, the host, or plain. A resize changes the
+ * to others needs little of what it was given, so that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize changes the
  * count under the lock, so a range that is found there needs no second look.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, ferryi_lane *lane, struct ferryi_scope *scope, void **out)
+ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if (!(store->map.whole & (lane ? lane->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) || store->write_claims > 0)
+    if (!(store->map.whole & (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) || store->write_claims > 0)
         return false;
     /* A place that holds bytes has memory for them. */
-    struct ferryi_place_copy *copy = lane ? ferryi_scope_copy(store, lane) : &store->copies[0];
-    return ferryi_scope_can_read(store, copy, lane) && ferryi_scope_add_read(buffer, store, offset, count, copy, lane, scope, out);
+    struct ferryi_place_copy *copy = timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
+    return ferryi_scope_can_read(store, copy, timeline) && ferryi_scope_add_read(buffer, store, offset, count, copy, timeline, scope, out);
 }
 
 /* All but the range. */
@@ -87,31 +87,31 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose lanes have no bit. */
+/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose timelines have no bit. */
 FERRYI_INLINE bool
-ferryi_scope_stamps_freely(const struct ferryi_claim *claim)
+ferryi_scope_sync_points_freely(const struct ferryi_claim *claim)
 {
-    return !claim->copy->eager && atomic_load_explicit(&claim->lane->live_generation, memory_order_relaxed) == claim->generation;
+    return !claim->copy->eager && atomic_load_explicit(&claim->timeline->live_generation, memory_order_relaxed) == claim->generation;
 }
 
-/* Under the lock: close a READ that nobody shares, of the host or of a lane that was used since its last event. */
+/* Under the lock: close a READ that nobody shares, of the host or of a timeline that was used since its last event. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
-    ferryi_lane *lane = claim->lane;
+    ferryi_timeline *timeline = claim->timeline;
     if (claim->shares != 1)
         return false;
     if (claim->access != FERRY_READ)
         return false;
-    if (!lane)
+    if (!timeline)
         return true;
     struct ferryi_place_copy *copy = claim->copy;
-    if (!ferryi_scope_stamps_freely(claim) || !ferryi_lane_is_stamped(lane))
+    if (!ferryi_scope_sync_points_freely(claim) || !ferryi_timeline_is_stamped(timeline))
         return false;
-    if (!(copy->readers & lane->bit)) {
-        if (!lane->bit)
+    if (!(copy->readers & timeline->bit)) {
+        if (!timeline->bit)
             return false;
-        copy->readers |= lane->bit;
+        copy->readers |= timeline->bit;
     }
     return true;
 }

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/base/sanitizer.h"
 #include "src/buffer/access.h"
-#include "src/buffer/bodies.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
@@ -133,7 +133,7 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
     } else {
         store = calloc(1, total);
         if (store)
-            ferryi_context_retain(context);
+            ferryi_shell_retain(context);
     }
     if (store) {
         begin(store, context, bytes, options);
@@ -181,7 +181,7 @@ ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t cou
     if (interned->align > ferryi_store_align(store))
         store->align_shift = (uint8_t)__builtin_ctzll(interned->align);
     atomic_store_explicit(&buffer->references, 1, memory_order_release);
-    atomic_store_explicit(&store->site, ferryi_context_site(store->context, FERRYI_SITE_UNKNOWN), memory_order_release);
+    atomic_store_explicit(&store->site, ferryi_shell_site(store->context, FERRYI_SITE_UNKNOWN), memory_order_release);
     return buffer;
 }
 
@@ -228,18 +228,18 @@ call_on_release(const ferryi_store *store, void *memory)
 }
 
 /* The stream that waits for the last uses of wrapped memory; NULL: the host does. */
-static ferryi_lane *
-release_lane(const ferryi_store *store)
+static ferryi_timeline *
+release_timeline(const ferryi_store *store)
 {
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra && extra->release_on ? extra->release_on->lane : NULL;
+    return extra && extra->release_on ? extra->release_on->timeline : NULL;
 }
 
 static ferry_status
-wait_for_uses(ferryi_order *order, ferryi_lane *lane, const struct ferryi_place_copy *copy)
+wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferryi_place_copy *copy)
 {
-    ferry_status status = ferryi_stamp_wait(order, lane, copy->written);
-    return status == FERRY_OK ? ferryi_lanes_wait(order, lane, copy->readers) : status;
+    ferry_status status = ferryi_sync_point_wait(order, timeline, copy->written);
+    return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
 }
 
 /* Tells the owner of borrowed memory that nothing uses it any more, or that its stream waits for all uses. The host waits where the stream cannot. */
@@ -248,8 +248,8 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
     void *memory = copy->pointer;
     ferryi_order *order = &store->context->order;
-    ferryi_lane *lane = release_lane(store);
-    if (!ferryi_store_is_dead(store) && !(lane && wait_for_uses(order, lane, copy) == FERRY_OK) && wait_for_uses(order, NULL, copy) != FERRY_OK)
+    ferryi_timeline *timeline = release_timeline(store);
+    if (!ferryi_store_is_dead(store) && !(timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) && wait_for_uses(order, NULL, copy) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
                    ferry_last_error());
     call_on_release(store, memory);
@@ -287,8 +287,8 @@ end_wrap(ferryi_store *store)
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
         return;
-    ferryi_lane *lane = release_lane(store);
-    if (!(lane && ferryi_buffer_bring_back(store, whole, lane) == FERRY_OK) && ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
+    ferryi_timeline *timeline = release_timeline(store);
+    if (!(timeline && ferryi_buffer_bring_back(store, whole, timeline) == FERRY_OK) && ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
                    ferryi_store_name(store), ferry_last_error());
 }
@@ -306,7 +306,7 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
 static bool
 is_spare(const struct ferryi_store_extra *extra)
 {
-    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->bodies) && atomic_load(&extra->number) == 0);
+    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->pending_calls) && atomic_load(&extra->number) == 0);
 }
 
 /* Out of the list; kept when there is room, and nobody may still be reading its name. */
@@ -332,21 +332,21 @@ retire(ferry_context *context, ferryi_store *store)
 }
 
 static void
-release_buried(void *header)
+release_quarantined(void *header)
 {
     ferryi_store *store = header;
     ferry_context *context = store->context;
     free_extra(ferryi_store_extra_of(store));
     free_memory(store);
-    ferryi_context_release(context);
+    ferryi_shell_release(context);
 }
 
 /* A checked run keeps what tells late users of the handle whose it was, and the context's shell. */
 static void
-bury(ferryi_store *store)
+quarantine(ferryi_store *store)
 {
     store->first.identity = FERRYI_BUFFER_GONE;
-    ferryi_bury(store, release_buried);
+    ferryi_quarantine_add(store, release_quarantined);
 }
 
 void
@@ -364,25 +364,25 @@ ferryi_store_free(ferryi_store *store)
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     bool calls_program = extra && extra->on_release;
     if (calls_program) {
-        ferryi_context_retain(context);
+        ferryi_shell_retain(context);
         atomic_fetch_add(&context->ending_wraps, 1);
         unlist_wrap(context, store);
     }
     end_wrap(store);
-    ferryi_bodies_cut(store);
+    ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
         if (context->debug) {
-            bury(store);
+            quarantine(store);
         } else {
             free_extra(ferryi_store_extra_of(store));
             free_memory(store);
-            ferryi_context_release(context);
+            ferryi_shell_release(context);
         }
     }
     if (calls_program) {
         atomic_fetch_sub(&context->ending_wraps, 1);
-        ferryi_context_release(context);
+        ferryi_shell_release(context);
     }
 }
 
@@ -481,21 +481,21 @@ ferryi_stores_clear(ferry_context *context)
         ferryi_store *next = spare->next;
         free_extra(ferryi_store_extra_of(spare));
         free_memory(spare);
-        ferryi_context_release(context);
+        ferryi_shell_release(context);
         spare = next;
     }
 }
 
-/* The lane of the first open claim from `*slot` on that has one, and has none afterwards; false when there is no such claim. */
+/* The timeline of the first open claim from `*slot` on that has one, and has none afterwards; false when there is no such claim. */
 static bool
-take_lane(ferryi_store *store, uint32_t *slot, ferryi_lane **out)
+take_timeline(ferryi_store *store, uint32_t *slot, ferryi_timeline **out)
 {
     *out = NULL;
     ferryi_store_lock(store);
     for (; *slot < store->claim_high && !*out; *slot += !*out) {
         struct ferryi_claim *claim = &store->claims[*slot];
-        *out = claim->state != FERRYI_CLAIM_FREE ? claim->lane : NULL;
-        claim->lane = NULL;
+        *out = claim->state != FERRYI_CLAIM_FREE ? claim->timeline : NULL;
+        claim->timeline = NULL;
     }
     ferryi_store_unlock(store);
     return *out != NULL;
@@ -509,10 +509,10 @@ ferryi_store_kill(ferryi_store *store)
     ferryi_store_lock(store);
     store->exists = 0;
     ferryi_store_unlock(store);
-    /* Lanes end with the context; scopes that are closed later have nothing to note. */
-    ferryi_lane *lane;
-    for (uint32_t slot = 0; take_lane(store, &slot, &lane); slot++)
-        ferryi_lane_let_go(lane);
+    /* Timelines end with the context; scopes that are closed later have nothing to note. */
+    ferryi_timeline *timeline;
+    for (uint32_t slot = 0; take_timeline(store, &slot, &timeline); slot++)
+        ferryi_timeline_let_go(timeline);
     ferryi_store_mark_dead(store);
 }
 
@@ -523,7 +523,7 @@ ferryi_store_inherit(ferryi_store *store)
     /* Whatever another thread was changing is left as it was, unused: the store is empty, and nobody holds its lock. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra) {
-        atomic_store(&extra->bodies, NULL);
+        atomic_store(&extra->pending_calls, NULL);
         extra->lost_text = NULL;
         extra->leases = NULL;
         extra->lease_count = 0;

@@ -19,18 +19,18 @@
  * A claim is an open scope of a user (HELD), a scope being opened (MOVING), or a call that opens and closes its own (CALL). It is what
  * conflicts are found by. Claims that a user holds make others fail with BUSY; the others are waited for.
  *
- * Every copy remembers its last write as a stamp and its readers since as a set of lanes (lane.h). A new write's stamp is set only
- * when its lane is ordered after the old one, so one stamp is enough.
+ * Every copy remembers its last write as a sync point and its readers since as a set of timelines (timeline.h). A new write's sync point is set only
+ * when its timeline is ordered after the old one, so one sync point is enough.
  */
 
 #include <ferry/buffer.h>
 
 #include "src/base/base.h"
 #include "src/base/interleave.h"
-#include "src/base/site.h"
-#include "src/context.h"
+#include "src/debug/site.h"
+#include "src/shell/shell.h"
 #include "src/transfer/traffic.h"
-#include "src/valid_map.h"
+#include "src/map/valid_map.h"
 
 /* Bits of the word. Only who holds the spin bit changes the others. */
 enum {
@@ -40,7 +40,7 @@ enum {
     FERRYI_STORE_WAITERS = 8, /* somebody is parked until a claim goes */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left: it goes with the last claim */
-    FERRYI_STORE_BODIES = 64, /* kernels that write it are still to run (bodies.h) */
+    FERRYI_STORE_PENDING_CALLS = 64, /* kernels that write it are still to run (host functions.h) */
     FERRYI_STORE_GUARDED = 128, /* of a checked run: everything takes the long way; constant */
     FERRYI_STORE_TRACED = 256  /* its scopes are traced, so that they miss the hit path; constant */
 };
@@ -84,7 +84,7 @@ struct ferryi_spans {
 #define FERRYI_CLAIM_KIND                                                                      \
     {                                                                                          \
         uint8_t access, place, state;                                                          \
-        bool same_lane_seen; /* a later scope or launch on the same stream made this write count */ \
+        bool same_timeline_seen; /* a later scope or launch on the same stream made this write count */ \
         uint32_t shares;     /* bit n: share n is open; see scope.c */                         \
     }
 
@@ -96,32 +96,32 @@ union ferryi_claim_kind {
 struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
-    ferryi_lane *lane;   /* NULL: the host */
+    ferryi_timeline *timeline;   /* NULL: the host */
     uint64_t thread;     /* the thread whose call this is, or FERRYI_THREAD_QUEUED; for the user's scopes only on per-thread streams */
     union {
         struct FERRYI_CLAIM_KIND;
         uint64_t kind; /* all of these, so that the hit path writes and compares them at once */
     };
-    uint32_t generation; /* of the lane */
+    uint32_t generation; /* of the timeline */
     ferryi_site site;    /* of a scope of a checked run; else nothing */
     union {
         const struct ferryi_spans *pieces; /* of a SCATTERED claim only; the claimer's */
-        struct ferryi_place_copy *copy;    /* of a HELD claim of a lane: what it uses */
+        struct ferryi_place_copy *copy;    /* of a HELD claim of a timeline: what it uses */
     };
 };
 
 struct ferryi_place_copy {
     void *pointer;
     ferry_block *block;   /* NULL: none, or borrowed */
-    ferryi_stamp written; /* 0: nothing pending */
-    uint64_t readers;     /* lanes that read since the write */
+    ferryi_sync_point written; /* 0: nothing pending */
+    uint64_t readers;     /* timelines that read since the write */
     uint32_t pins;        /* holds and leases of this place, also where it shares the memory of another */
     uint16_t crossings;   /* of most of it, while it is neither pinned nor borrowed; see ferryi_store_crossed() */
     bool pinned;          /* allocated as page-locked host memory */
     bool eager;           /* its last use had to be waited for: record at the next close */
 };
 
-struct ferryi_bodies;
+struct ferryi_pending_calls;
 
 #define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead) /* of what a checked run keeps; no element's identity */
 
@@ -148,7 +148,7 @@ struct ferryi_store_extra {
     ferry_stream *release_on; /* NULL: the host waits for the last uses of wrapped memory */
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */
-    _Atomic(struct ferryi_bodies *) bodies; /* of kernels, still to run (bodies.h); NULL: never any */
+    _Atomic(struct ferryi_pending_calls *) pending_calls; /* of kernels, still to run (host functions.h); NULL: never any */
     _Atomic uint32_t number; /* the id in the trace of its context, constant; 0: there is no trace */
 };
 
@@ -221,7 +221,7 @@ ferryi_store_extra_of(const ferryi_store *store)
     return atomic_load_explicit(&store->extra, memory_order_acquire);
 }
 
-/* Made at the first call; NULL, without a sentence, when there is no memory. Any thread. */
+/* Made at the first call; NULL, without a message, when there is no memory. Any thread. */
 struct ferryi_store_extra *ferryi_store_make_extra(ferryi_store *store);
 /* The same for what counts transfers. Without memory fails as `what`, such as "copy to", of this buffer. */
 ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
@@ -448,11 +448,11 @@ void ferryi_store_crossed(ferryi_store *store, size_t bytes);
 /* Is the host copy there, and page-locked by whatever means? */
 bool ferryi_store_is_pinned(ferryi_store *store);
 
-/* Wait until later work of `lane` (NULL: this thread) may read, or write, the copy. Without the lock. */
-ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_lane *lane, bool writes);
-/* Note that `lane` read the copy, or wrote it, with work queued until now. Without the lock. `lane` is numbered. */
-void ferryi_store_note_read(ferryi_store *store, int place, ferryi_lane *lane);
-void ferryi_store_note_write(ferryi_store *store, int place, ferryi_lane *lane);
+/* Wait until later work of `timeline` (NULL: this thread) may read, or write, the copy. Without the lock. */
+ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes);
+/* Note that `timeline` read the copy, or wrote it, with work queued until now. Without the lock. `timeline` is numbered. */
+void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
+void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
 
 /* The value at `place` is gone on the range, as far as the store still has it: where it was the only one, reads fail with `status` and
  * `text` (NULL: there was no memory for it) until it is overwritten. Without the lock; may be called from a device's thread. */

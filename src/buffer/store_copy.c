@@ -28,34 +28,34 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
 {
     ferry_context *context = store->context;
     if (store->memory == FERRY_MEMORY_MANAGED)
-        return ferryi_context_pool(context, 0, FERRY_MEMORY_MANAGED, out);
+        return ferryi_place_pool(context, 0, FERRY_MEMORY_MANAGED, out);
     if (place != 0)
-        return ferryi_context_pool(context, place, FERRY_MEMORY_DEVICE, out);
-    return ferryi_context_pool(context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
+        return ferryi_place_pool(context, place, FERRY_MEMORY_DEVICE, out);
+    return ferryi_place_pool(context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
-/* The lane that orders a fresh block's earlier uses for a device copy; the host takes only idle blocks. */
+/* The timeline that orders a fresh block's earlier uses for a device copy; the host takes only idle blocks. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
 {
     ferry_pool *pool;
-    ferryi_lane *lane = NULL;
+    ferryi_timeline *timeline = NULL;
     bool on_device = place != 0 && store->memory != FERRY_MEMORY_MANAGED;
     ferry_status status = pool_for(store, place, &pool);
     if (status == FERRY_OK && on_device)
-        status = ferryi_engine_lane(store->context->engine, place, 0, &lane);
+        status = ferryi_engine_timeline(store->context->engine, place, 0, &timeline);
     if (status != FERRY_OK)
         return status;
     memset(out, 0, sizeof(*out));
     size_t align = ferryi_store_align(store), taken = bytes;
     ferryi_guard_plan(store, place, &taken, &align);
-    status = ferryi_pool_take(pool, taken, align, lane, &out->block, &out->pointer);
+    status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes, ferryi_store_name(store),
                               store->context->names[place]);
     /* The block's last use in its former life, if it may still be running, is this copy's first write to wait for. */
-    if (lane && !ferryi_stamp_is_done(&store->context->order, out->block->stamp))
-        out->written = ferryi_lane_stamp(lane);
+    if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))
+        out->written = ferryi_timeline_sync_point(timeline);
     /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked host memory. */
     out->pinned = !on_device && is_pinned_memory(store);
     return FERRY_OK;
@@ -159,8 +159,8 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
         ferryi_guard_retire(copy->pointer, "gave its host copy up since (invalidate, evict)");
     if (copy->crossings > 0 && context->engine)
         ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer, copy->block->bytes);
-    ferryi_stamp stamp = ferryi_stamps_join(&context->order, copy->written, copy->readers);
-    ferryi_pool_give(copy->block, stamp);
+    ferryi_sync_point point = ferryi_sync_points_join(&context->order, copy->written, copy->readers);
+    ferryi_pool_give(copy->block, point);
     memset(copy, 0, sizeof(*copy));
 }
 

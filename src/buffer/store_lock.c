@@ -63,7 +63,7 @@ ferryi_store_unlock_waking(ferryi_store *store)
     ferry_context *context = store->context;
     atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS, memory_order_relaxed);
     ferryi_store_unlock(store);
-    ferryi_context_unpark(context);
+    ferryi_store_unpark(context);
 }
 
 bool
@@ -72,9 +72,9 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
     ferry_context *context = store->context;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-    uint64_t epoch = ferryi_context_park_epoch(context);
+    uint64_t epoch = ferryi_store_park_epoch(context);
     ferryi_store_unlock(store);
-    return ferryi_context_park(context, epoch, deadline_ns);
+    return ferryi_store_park(context, epoch, deadline_ns);
 }
 
 void

@@ -9,7 +9,7 @@
  * wait for each other.
  */
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 /* Ways of a device place; 0 is that of all other calls. */
 #define FERRYI_WAY_TO(place) (2 * (unsigned)(place))

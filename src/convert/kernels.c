@@ -5,14 +5,14 @@
  */
 #include "src/convert/kernels.h"
 
-#include "src/convert/meaning.h"
+#include "src/convert/scalar.h"
 
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
 #ifdef __SSE2__
 #define HAVE_LANES
-#include "src/convert/lanes.h"
+#include "src/convert/vector.h"
 #endif
 
 /* Iterations do not depend on each other, as far as the contract on overlap goes. */

@@ -25,7 +25,7 @@ typedef uint64_t uintptr_t;
 #define UINT64_MAX 18446744073709551615ull
 #endif
 
-#include "src/convert/meaning.h"
+#include "src/convert/scalar.h"
 
 #define INTEGER_STEPS
 #include "src/convert/convert_pairs.h"

@@ -55,9 +55,9 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
     jit_log[sizeof(jit_log) - 1] = 0;
     if (!jit_log[0])
         return st;
-    char sentence[512];
-    snprintf(sentence, sizeof(sentence), "%s", ferry_last_error());
-    return ferryi_fail(st, "%s: %s", sentence, jit_log);
+    char message[512];
+    snprintf(message, sizeof(message), "%s", ferry_last_error());
+    return ferryi_fail(st, "%s: %s", message, jit_log);
 }
 
 /* -- functions -- */

@@ -55,7 +55,7 @@ ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* The status for a driver call's result; on failure the sentence is "call: error" and a context's end is noted. */
+/* The status for a driver call's result; on failure the message is "call: error" and a context's end is noted. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result);
 
 /* Open over a given driver: what the registry's open does over the process's own. */
@@ -77,7 +77,7 @@ ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int or
         }                                                                                                              \
     } while (0)
 
-/* Put what was being done before a failure's sentence. */
+/* Put what was being done before a failure's message. */
 #define FERRYI_CUDA_TELL(st, ...) ((st) == FERRY_OK ? FERRY_OK : ferryi_fail_in((st), __VA_ARGS__))
 
 static inline ferryi_cu_pointer

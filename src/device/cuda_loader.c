@@ -75,7 +75,7 @@ static struct {
     pthread_once_t once;
     struct ferryi_cuda_driver driver;
     ferry_status status;
-    char sentence[512];
+    char message[512];
     unsigned forks; /* at that time */
 } loaded = {.once = PTHREAD_ONCE_INIT};
 
@@ -86,7 +86,7 @@ load_once(void)
     loaded.forks = ferryi_fork_count();
     loaded.status = ferryi_cuda_driver_load(name && name[0] ? name : "libcuda.so.1", &loaded.driver);
     if (loaded.status != FERRY_OK)
-        snprintf(loaded.sentence, sizeof(loaded.sentence), "%s", ferry_last_error());
+        snprintf(loaded.message, sizeof(loaded.message), "%s", ferry_last_error());
 }
 
 ferry_status
@@ -94,7 +94,7 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
 {
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
-        return ferryi_fail(loaded.status, "%s", loaded.sentence);
+        return ferryi_fail(loaded.status, "%s", loaded.message);
     /* CUDA's own rule, told before anybody waits for threads of the driver that are not there. */
     if (loaded.forks != ferryi_fork_count())
         return ferryi_fail(FERRY_ERROR_NO_DEVICE, "use the CUDA driver: it was started in the process that this one was forked from");

@@ -4,7 +4,7 @@
 
 /*
  * Finds the CUDA driver at run time. The library links neither libcuda nor cudart; a process without a driver gets
- * FERRY_ERROR_NO_DEVICE with the reason in its sentence.
+ * FERRY_ERROR_NO_DEVICE with the reason in its message.
  */
 
 #include "src/base/base.h"

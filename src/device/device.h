@@ -8,9 +8,9 @@
  * A device is opened once per context and place and closed by the context's end. Its functions may be called
  * from any thread at once unless a slot says otherwise; a device does its own locking and calls nobody back except
  * host functions (host_call). No slot is NULL: what a device lacks points at ferryi_device_unsupported's kin (see
- * FERRYI_UNSUPPORTED_OPS in unsupported.c), which fail with FERRY_ERROR_UNSUPPORTED and a sentence with the slot's name.
+ * FERRYI_UNSUPPORTED_OPS in unsupported.c), which fail with FERRY_ERROR_UNSUPPORTED and a message with the slot's name.
  *
- * Failing: a function that fails has done nothing, has written no output, and has set this thread's sentence with
+ * Failing: a function that fails has done nothing, has written no output, and has set this thread's message with
  * ferryi_fail(): the driver call's name and the driver's own error name. FERRY_ERROR_DEVICE_LOST means that no later call
  * will work either; FERRY_ERROR_OUT_OF_MEMORY that memory is short; FERRY_ERROR_UNSUPPORTED that it cannot be done here;
  * all else is FERRY_ERROR_DEVICE. A device never changes the calling thread's current CUDA device or context.
@@ -208,7 +208,7 @@ struct ferryi_device_config {
 
 /*
  * A kind of device, in the registry. `count` says how many this machine has (0 when the driver is absent, with this
- * thread's sentence saying why). `open` opens ordinal 0..count-1; devices of one kind opened by one context know each other
+ * thread's message saying why). `open` opens ordinal 0..count-1; devices of one kind opened by one context know each other
  * as peers. For kinds that make devices up (emulated), any ordinal can be opened and count is 1.
  */
 typedef struct ferryi_device_kind {

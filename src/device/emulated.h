@@ -185,7 +185,7 @@ FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_sleep(ferryi_emulated_q
 /* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
-/* Keep a failure of work being performed, with this thread's sentence, until somebody waits for the queue. */
+/* Keep a failure of work being performed, with this thread's message, until somebody waits for the queue. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);

@@ -252,7 +252,7 @@ revive_stream(ferryi_emulated *emulated)
 
 FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
-bury_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stream)
+quarantine_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stream)
 {
     stream->alive = false;
     stream->next = emulated->dead;
@@ -287,7 +287,7 @@ ferryi_emulated_stream_create(ferryi_device *device, void **out)
     if (created)
         stream->alive = true;
     else
-        bury_stream(emulated, stream);
+        quarantine_stream(emulated, stream);
     ferryi_mutex_unlock(&emulated->mutex);
 
     if (!created)
@@ -311,7 +311,7 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
         close_queue(queue);
         stream->queue = NULL;
     }
-    bury_stream(emulated, stream);
+    quarantine_stream(emulated, stream);
     ferryi_mutex_unlock(&emulated->mutex);
     ferryi_emulated_queue_release(queue);
     return FERRY_OK;

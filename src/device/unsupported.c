@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/device.h"
 
-/* One body for every slot that a device lacks; the sentence names the slot and the device. */
+/* One body for every slot that a device lacks; the message names the slot and the device. */
 static ferry_status
 unsupported(const ferryi_device *device, const char *slot)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 #include "src/exchange/exchange.h"
 
 /* Places, as DLPack and Arrow number them. Both use the same numbers. */
@@ -27,7 +27,7 @@ ferry_context_exchange_device(ferry_context *context, int place, int32_t *out_ty
     static const char what[] = "find the exchange device of a place";
     if (!context || !out_type || !out_id)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, out_type or out_id is NULL", what);
-    ferry_status status = ferryi_context_check_alive(context, what);
+    ferry_status status = ferryi_shell_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
     if (place < 0 || place > context->place_count)

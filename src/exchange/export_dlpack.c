@@ -99,7 +99,7 @@ fill_tensor(struct export *export, const ferry_lease *lease, const struct dimens
     *out = (struct ferryi_dl_tensor){.data = d->is_empty ? NULL : lease->pointer, .rank = rank, .shape = shape, .strides = strides};
     out->dtype.code = codes[element->kind];
     out->dtype.bits = (uint8_t)(is_struct ? 8 : element->bits);
-    out->dtype.lanes = 1;
+    out->dtype.timelines = 1;
     out->device.type = FERRYI_DL_CPU;
     out->device.id = 0;
     if (status != FERRY_OK || lease->place == FERRY_PLACE_HOST)
@@ -156,7 +156,7 @@ ferryi_export_begin(ferry_lease *lease, const void *out, const char *what)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: lease or out is NULL", what);
     ferry_status status = ferryi_callback_check(what);
     if (status == FERRY_OK)
-        status = ferryi_context_check_alive(lease->context, what);
+        status = ferryi_shell_check_alive(lease->context, what);
     if (status == FERRY_OK && !ferryi_lease_share(lease))
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the lease is closed", what);
     return status;

@@ -53,9 +53,9 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
     if (!ready_on || !import->event)
         return FERRY_OK;
     /* The event is not of the capture, which the wait would spoil. */
-    ferryi_lane *lane = ready_on->lane;
-    ferry_status status = ferryi_lane_check_capture(lane);
-    return status == FERRY_OK ? FERRYI_CALL(lane->device, stream_wait, lane->native, import->event) : status;
+    ferryi_timeline *timeline = ready_on->timeline;
+    ferry_status status = ferryi_timeline_check_capture(timeline);
+    return status == FERRY_OK ? FERRYI_CALL(timeline->device, stream_wait, timeline->native, import->event) : status;
 }
 
 static ferry_status
@@ -63,7 +63,7 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
 {
     int place;
     size_t bytes, end;
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     ferry_status status = FERRY_OK;
     ferry_stream *ready_on = options->ready_on;
     if (!ferryi_mul_size(import->count, import->element->bytes, &bytes))
@@ -73,7 +73,7 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
     if (ready_on)
-        status = ferryi_context_lane(context, ready_on, "import", &lane);
+        status = ferryi_stream_find_timeline(context, ready_on, "import", &timeline);
     if (status == FERRY_OK)
         status = find_place(context, import, ready_on, &place);
     if (status != FERRY_OK)
@@ -103,7 +103,7 @@ ferryi_import_open(ferry_context *context, const struct ferryi_import *import, c
                    ferry_buffer **out)
 {
     static const ferry_import_options defaults;
-    ferry_status status = ferryi_context_check_open(context, what);
+    ferry_status status = ferryi_shell_check_open(context, what);
     if (status != FERRY_OK)
         return status;
     status = open_import(context, import, options ? options : &defaults, out);

@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/bodies.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/element.h"
 #include "src/kernel/launch.h"
 
 /*
  * A queued launch of a host function. It owns copies of everything that the function sees, so that kernel, arguments and handles may
  * be destroyed meanwhile. Two parties hold it: the launching thread until the map knows what the launch writes, and the device until
- * the function has run. The second one ends its uses (bodies.h), so that a failure always comes after the commit.
+ * the function has run. The second one ends its uses (host functions.h), so that a failure always comes after the commit.
  *
  * It holds no reference to buffers, streams or other launches: the last release of a buffer or stream may need the driver, which a
- * host function's thread may not call. Buffers are reached through their links (bodies.h), and a stream is looked up.
+ * host function's thread may not call. Buffers are reached through their links (host functions.h), and a stream is looked up.
  */
 
 /* A message with the name of the kernel. */
@@ -26,8 +26,8 @@ struct ferryi_host_call {
     ferry_context *context; /* waits for all its work before it ends */
     ferry_host_function *body;
     void *user;
-    ferry_stream *stream; /* only compared, as its lane is */
-    ferryi_lane *lane;
+    ferry_stream *stream; /* only compared, as its timeline is */
+    ferryi_timeline *timeline;
     uint32_t generation;
     bool is_apart; /* it runs on a thread that the end of the context waits for */
     struct ferryi_body_use *uses;
@@ -114,7 +114,7 @@ begin_uses(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < plan->merged_count && status == FERRY_OK; i++)
-        status = ferryi_bodies_begin(&plan->merged[i], &call->uses[call->use_count++]);
+        status = ferryi_pending_calls_begin(&plan->merged[i], &call->uses[call->use_count++]);
     return status;
 }
 
@@ -122,7 +122,7 @@ static void
 call_end(struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < call->use_count; i++)
-        ferryi_bodies_end(&call->uses[i]);
+        ferryi_pending_calls_end(&call->uses[i]);
     free(call);
 }
 
@@ -135,9 +135,9 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments", plan->count);
     struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
     *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_function,
-                                      .user = plan->kernel->user, .stream = plan->stream, .lane = plan->lane,
-                                      .generation = plan->lane->generation,
-                                      .is_apart = plan->lane->device->capabilities & FERRYI_DEVICE_CALLS_APART};
+                                      .user = plan->kernel->user, .stream = plan->stream, .timeline = plan->timeline,
+                                      .generation = plan->timeline->generation,
+                                      .is_apart = plan->timeline->device->capabilities & FERRYI_DEVICE_CALLS_APART};
     atomic_init(&call->parties, 2);
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
     call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
@@ -162,7 +162,7 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
     char cause[FAILURE_BYTES];
     for (size_t i = 0; i < call->use_count; i++) {
-        ferry_status status = ferryi_bodies_input(&call->uses[i], cause, sizeof(cause));
+        ferry_status status = ferryi_pending_calls_input(&call->uses[i], cause, sizeof(cause));
         if (status == FERRY_OK)
             continue;
         if (strstr(cause, INPUT_LOST))
@@ -203,7 +203,7 @@ tell_stream(const struct ferryi_host_call *call, ferry_status status, const char
     ferry_context *context = call->context;
     ferryi_mutex_lock(&context->stream_mutex);
     ferry_stream *stream = context->streams;
-    while (stream && !(stream == call->stream && stream->lane == call->lane && call->lane->generation == call->generation))
+    while (stream && !(stream == call->stream && stream->timeline == call->timeline && call->timeline->generation == call->generation))
         stream = stream->next;
     if (stream)
         ferryi_stream_note_failure(stream, status, text);
@@ -227,7 +227,7 @@ run_body(void *user)
         status = call_body(call, text, sizeof(text));
     if (status != FERRY_OK) {
         for (size_t i = 0; i < call->use_count; i++)
-            ferryi_bodies_fail(&call->uses[i], status, text);
+            ferryi_pending_calls_fail(&call->uses[i], status, text);
         tell_stream(call, status, text);
     }
     let_go(call);
@@ -236,9 +236,9 @@ run_body(void *user)
 /* -- the launching thread's part ------------------------------------------------------------------- */
 
 ferry_status
-ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane)
+ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline)
 {
-    ferry_status status = FERRYI_CALL(lane->device, host_call, lane->native, run_body, call);
+    ferry_status status = FERRYI_CALL(timeline->device, host_call, timeline->native, run_body, call);
     if (status != FERRY_OK)
         call_end(call);
     return status;
@@ -248,13 +248,13 @@ void
 ferryi_host_call_commit(struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < call->use_count; i++)
-        ferryi_bodies_commit(&call->uses[i]);
+        ferryi_pending_calls_commit(&call->uses[i]);
 }
 
 void
 ferryi_host_call_committed(struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < call->use_count; i++)
-        ferryi_bodies_queued(&call->uses[i], call->lane);
+        ferryi_pending_calls_queued(&call->uses[i], call->timeline);
     let_go(call);
 }

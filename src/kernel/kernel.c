@@ -6,7 +6,7 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
-#include "src/base/guarded.h"
+#include "src/debug/debug.h"
 #include "src/kernel/nvrtc.h"
 
 static struct ferryi_kernels_mutex list_mutex = FERRYI_MUTEX_INITIALIZER;
@@ -36,7 +36,7 @@ release(void *header)
     free(kernel->name);
     ferryi_mutex_destroy(&kernel->mutex);
     if (kernel->context)
-        ferryi_context_release(kernel->context);
+        ferryi_shell_release(kernel->context);
     free(kernel);
 }
 
@@ -44,7 +44,7 @@ static void
 kernel_free(ferry_kernel *kernel)
 {
     if (kernel->context->debug)
-        ferryi_bury(kernel, release);
+        ferryi_quarantine_add(kernel, release);
     else
         release(kernel);
 }
@@ -224,14 +224,14 @@ prepare_code(ferry_kernel *kernel)
 /* -- when code may be unloaded --------------------------------------------------------------------- */
 
 void
-ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_lane *lane)
+ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline)
 {
-    if (!ferryi_lane_is_numbered(lane)) {
+    if (!ferryi_timeline_is_numbered(timeline)) {
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* Whoever reads the stamp finds the lane by its number. */
-    atomic_store_explicit(&code->uses[lane->number], ferryi_lane_stamp(lane), memory_order_release);
+    /* Whoever reads the sync point finds the timeline by its number. */
+    atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline), memory_order_release);
 }
 
 /* Without blocking; a stream that is being captured is not asked. */
@@ -240,14 +240,14 @@ is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
     if (atomic_load_explicit(&code->used_unnumbered, memory_order_relaxed))
         return false;
-    for (unsigned number = 1; number < FERRYI_LANES; number++) {
-        ferryi_stamp stamp = atomic_load_explicit(&code->uses[number], memory_order_acquire);
-        if (ferryi_stamp_is_done(order, stamp))
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++) {
+        ferryi_sync_point point = atomic_load_explicit(&code->uses[number], memory_order_acquire);
+        if (ferryi_sync_point_is_done(order, point))
             continue;
-        ferryi_lane *lane = order->lanes[number];
-        if (!ferryi_lane_is_retired(lane) && ferryi_lane_check_capture(lane) != FERRY_OK)
+        ferryi_timeline *timeline = order->timelines[number];
+        if (!ferryi_timeline_is_retired(timeline) && ferryi_timeline_check_capture(timeline) != FERRY_OK)
             return false;
-        if (!ferryi_stamp_query(order, stamp))
+        if (!ferryi_sync_point_query(order, point))
             return false;
     }
     return true;
@@ -344,7 +344,7 @@ ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, f
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a kernel: %s is NULL", context ? "out" : "the context");
-    ferry_status status = ferryi_context_check_open(context, "create a kernel");
+    ferry_status status = ferryi_shell_check_open(context, "create a kernel");
     if (status == FERRY_OK)
         status = ferryi_kernel_check_source(source, "create kernel");
     if (status != FERRY_OK)
@@ -359,7 +359,7 @@ ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, f
                            sizeof(*kernel));
     ferryi_mutex_init(&kernel->mutex);
     kernel->context = context;
-    ferryi_context_retain(context);
+    ferryi_shell_retain(context);
     status = copy_source(kernel, source);
     if (status == FERRY_OK)
         status = prepare_code(kernel);
@@ -394,10 +394,10 @@ ferry_kernel_destroy(ferry_kernel **kernel)
         return;
     }
     /* The context's shell must outlive the walk. */
-    ferryi_context_retain(context);
+    ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;
     ferryi_mutex_unlock(&list_mutex);
     free_dead(context, false);
-    ferryi_context_release(context);
+    ferryi_shell_release(context);
 }

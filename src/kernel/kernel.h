@@ -7,7 +7,7 @@
  *
  * A handle is not counted: its owner launches and destroys it. What a destroyed kernel leaves behind is its loaded code, which queued
  * launches may still run: such a kernel stays in the list as dead, and the next create or destroy that finds all its
- * uses done unloads it; the end of the context unloads what is left. Launches of host bodies carry all they need themselves.
+ * uses done unloads it; the end of the context unloads what is left. Launches of host host functions carry all they need themselves.
  *
  * Locks: a kernel's mutex while it compiles and loads at a place; the mutex of the list of kernels, a leaf but for the device.
  */
@@ -15,14 +15,14 @@
 #include <ferry/kernel.h>
 
 #include "src/base/base.h"
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 /* Code at one place. */
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered;            /* by a lane without stamps: unloaded with the context only */
-    _Atomic uint64_t uses[FERRYI_LANES];    /* the last launch on each lane, as a stamp */
+    atomic_bool used_unnumbered;            /* by a timeline without sync points: unloaded with the context only */
+    _Atomic uint64_t uses[FERRYI_TIMELINES];    /* the last launch on each timeline, as a sync point */
 };
 
 /* Source compiled for one architecture. */
@@ -61,15 +61,15 @@ enum ferryi_kernel_body ferryi_kernel_body_at(const ferry_kernel *kernel, int pl
 
 /* The loaded code at a place, compiled and loaded now if this is the first use. */
 ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out);
-/* The code was launched on the lane before this call. */
-void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_lane *lane);
+/* The code was launched on the timeline before this call. */
+void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
 
 /* The context ends: all its work is done, its devices are still open. Unloads its kernels' code; their handles stay, and launch no more. */
 void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c ------------------------------------------------------------------------------------- */
 
-/* Check a description as the public calls do; `what` begins the sentence. */
+/* Check a description as the public calls do; `what` begins the message. */
 ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what);
 /* Copies of the parameters with interned elements; the caller frees them. NULL in *out for none. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter **out);

@@ -56,7 +56,7 @@ check_value(const struct ferryi_launch_plan *plan, size_t i)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
                            kernel->name, i, argument->bytes, argument->align,
                            argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
-    if (kernel->context->debug && !(kernel->context->coherent >> plan->lane->place & 1) && argument->bytes == sizeof(void *)) {
+    if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) && argument->bytes == sizeof(void *)) {
         ferry_status status = refuse_host_address(kernel, i, argument);
         if (status != FERRY_OK)
             return status;
@@ -98,7 +98,7 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
     plan->index[i] = plan->wanted_count;
     plan->wanted[plan->wanted_count++] = (struct ferryi_access){
         .store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)parameter->access,
-        .place = (uint8_t)plan->lane->place, .is_launch = true, .lane = plan->lane, .reason = "launch"};
+        .place = (uint8_t)plan->timeline->place, .is_launch = true, .timeline = plan->timeline, .reason = "launch"};
     return FERRY_OK;
 }
 
@@ -115,7 +115,7 @@ check_arguments(struct ferryi_launch_plan *plan)
     return FERRY_OK;
 }
 
-/* -- what the bodies see --------------------------------------------------------------------------- */
+/* -- what the host functions see --------------------------------------------------------------------------- */
 
 void *
 ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i)
@@ -149,9 +149,9 @@ queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
         addresses[i] = is_array ? (void *)&arrays[i] : (void *)(uintptr_t)ferryi_launch_value(plan, i);
     }
     struct ferryi_launch launch = {.function = code->function, .grid = plan->grid, .arguments = addresses};
-    ferry_status status = FERRYI_CALL(plan->lane->device, launch, &launch, plan->lane->native);
+    ferry_status status = FERRYI_CALL(plan->timeline->device, launch, &launch, plan->timeline->native);
     if (status == FERRY_OK)
-        ferryi_kernel_note_use(code, plan->lane);
+        ferryi_kernel_note_use(code, plan->timeline);
     if (addresses != few)
         free(addresses);
     return status;
@@ -162,7 +162,7 @@ static void
 close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
 {
     for (size_t i = 0; i < plan->merged_count; i++) {
-        if (ferryi_access_close(&plan->merged[i], how, plan->lane) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
+        if (ferryi_access_close(&plan->merged[i], how, plan->timeline) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
             ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s", plan->kernel->name,
                        ferry_last_error());
     }
@@ -175,7 +175,7 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
     struct ferryi_host_call *call = NULL;
     ferry_status status = code ? queue_code(plan, code) : ferryi_host_call_make(plan, &call);
     if (status == FERRY_OK && call)
-        status = ferryi_host_call_queue(call, plan->lane);
+        status = ferryi_host_call_queue(call, plan->timeline);
     if (status == FERRY_OK) {
         if (call)
             ferryi_host_call_commit(call);
@@ -194,7 +194,7 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
 static ferry_status
 find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out_code)
 {
-    int place = plan->lane->place;
+    int place = plan->timeline->place;
     *out_code = NULL;
     switch (ferryi_kernel_body_at(plan->kernel, place)) {
     case FERRYI_BODY_HOST: return FERRY_OK;
@@ -224,7 +224,7 @@ launch(struct ferryi_launch_plan *plan)
         return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
     status = queue_body(plan, code);
     if (begun && status == FERRY_OK)
-        ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->lane, begun);
+        ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->timeline, begun);
     return status;
 }
 
@@ -277,18 +277,18 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch a kernel: it is NULL");
     if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed", kernel->name);
-    ferryi_lane *lane;
-    ferry_status status = ferryi_context_check_open(kernel->context, "launch a kernel");
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_shell_check_open(kernel->context, "launch a kernel");
     if (status == FERRY_OK)
-        status = ferryi_context_lane(kernel->context, stream, "launch a kernel", &lane);
+        status = ferryi_stream_find_timeline(kernel->context, stream, "launch a kernel", &timeline);
     if (status != FERRY_OK)
         return status;
     if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": it takes %zu arguments, but there %s %zu%s", kernel->name,
                            kernel->parameter_count, argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
-    struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[lane->place],
-                                      .lane = lane, .grid = without_zeros(grid), .arguments = arguments,
+    struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[timeline->place],
+                                      .timeline = timeline, .grid = without_zeros(grid), .arguments = arguments,
                                       .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
     status = argument_count > FEW_ARGUMENTS ? launch_many(&plan) : launch_few(&plan);

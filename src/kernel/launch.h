@@ -14,7 +14,7 @@
 struct ferryi_launch_plan {
     ferry_kernel *kernel;
     ferry_stream *stream;
-    ferryi_lane *lane; /* the stream's */
+    ferryi_timeline *timeline; /* the stream's */
     ferry_grid grid;   /* no zeros */
     const ferry_argument *arguments;
     size_t count;      /* of arguments: the kernel's parameters */
@@ -35,8 +35,8 @@ struct ferryi_host_call;
 
 /* Copy what the body needs. */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_call **out);
-/* Queue it on the plan's lane. After a failure it was not queued, and is gone. */
-ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_lane *lane);
+/* Queue it on the plan's timeline. After a failure it was not queued, and is gone. */
+ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
 /* What the launch writes is about to be committed. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
 /* What the launch writes was committed: from now on a failure takes it back. */

@@ -228,7 +228,7 @@ program_log(const struct nvrtc *nvrtc, nvrtc_program program)
     return text;
 }
 
-/* A log message is one line; the sentence of a failure holds only the beginning of a long log. */
+/* A log message is one line; the message of a failure holds only the beginning of a long log. */
 static void
 tell_log(const struct ferryi_log *log, const char *name, const char *text)
 {

@@ -10,7 +10,7 @@
  *     4711,14:03:59.000125,allocate,0x7f5a3c000000,1048576,0x1
  *
  * Thread is the system's number of it, Time the local wall clock to the microsecond, Action allocate, free or allocate failure, Pointer
- * the block's address ("(nil)": none), Size the bytes that were asked for, and Stream the number of the lane (lane.h) that took the
+ * the block's address ("(nil)": none), Size the bytes that were asked for, and Stream the number of the timeline (timeline.h) that took the
  * block or used it last: 0 is no stream, or one without a number of its own. Sizes are decimal, pointers and streams hexadecimal.
  *
  * A give is written before others can take the block, a take after it is ours: in the file's order no block is ever taken twice. Lines are

@@ -8,7 +8,7 @@
 
 struct ferryi_cache ferryi_no_cache;
 struct ferryi_magazine ferryi_no_magazine = {
-    .top = ferryi_no_magazine.entries, .end = ferryi_no_magazine.entries, .entries = {{.stamp = FERRYI_MAGAZINE_BOTTOM}}};
+    .top = ferryi_no_magazine.entries, .end = ferryi_no_magazine.entries, .entries = {{.point = FERRYI_MAGAZINE_BOTTOM}}};
 bool ferryi_caches_are_lockless;
 
 #define NO_CACHE &ferryi_no_cache

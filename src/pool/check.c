@@ -35,7 +35,7 @@ count_block(const ferry_block *block, struct census *census)
     case FERRYI_BLOCK_FREE:
         census->free += !leaving;
         census->cached_bytes += block->bytes;
-        return !block->slab->large && block->stamp == 0 && (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
+        return !block->slab->large && block->point == 0 && (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
                ferryi_link_is_alone(&block->in_idle) == leaving;
     default:
         return false;
@@ -74,7 +74,7 @@ count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
             const ferry_block *block = FERRYI_BLOCK_OF(link);
             bool sized = index == FERRYI_POOL_CLASSES ? block->bytes > FERRYI_POOL_LARGEST
                                                       : block->bytes == ferryi_pool_bytes_of_class(index);
-            if (block->state != FERRYI_BLOCK_IDLE || !sized || (block->stamp == 0) != (i == 0))
+            if (block->state != FERRYI_BLOCK_IDLE || !sized || (block->point == 0) != (i == 0))
                 return false;
         }
     /* The last class is index FERRYI_POOL_CLASSES, and the array has one more; cppcheck takes the loop's end for an index. */
@@ -89,7 +89,7 @@ count_large(const ferry_pool *pool, uint64_t *count)
 {
     const ferry_block *last = NULL;
     for (const ferry_block *block; (block = ferryi_size_tree_next(pool->large, last)); last = block, ++*count)
-        if (block->state != FERRYI_BLOCK_IDLE || !block->slab->large || block->stamp != 0 || (last && last->bytes > block->bytes))
+        if (block->state != FERRYI_BLOCK_IDLE || !block->slab->large || block->point != 0 || (last && last->bytes > block->bytes))
             return false;
     return true;
 }

@@ -33,16 +33,16 @@ void
 ferryi_block_list(ferry_pool *pool, ferry_block *block)
 {
     struct ferryi_pool_class *class = class_of(pool, block);
-    if (block->stamp == 0 && atomic_load(&block->slab->leaving)) {
+    if (block->point == 0 && atomic_load(&block->slab->leaving)) {
         ferryi_piece_free(pool, block);
         return;
     }
     block->state = FERRYI_BLOCK_IDLE;
-    if (block->stamp == 0 && is_large(block)) {
+    if (block->point == 0 && is_large(block)) {
         block->in_sizes.rank = ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
         ferryi_size_tree_insert(&pool->large, block);
     } else {
-        ferryi_link_append(block->stamp == 0 ? &class->ready : &class->pending, &block->in_idle);
+        ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
     }
 }
 
@@ -50,7 +50,7 @@ void
 ferryi_block_unlist(ferry_pool *pool, ferry_block *block)
 {
     assert(block->state == FERRYI_BLOCK_IDLE);
-    if (block->stamp == 0 && is_large(block))
+    if (block->point == 0 && is_large(block))
         ferryi_size_tree_remove(&pool->large, block);
     else
         ferryi_link_remove(&block->in_idle);
@@ -63,12 +63,12 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
     for (unsigned in_vain = 0; link != &class->pending && in_vain < LOOK; link = next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         next = link->next;
-        if (!ferryi_stamp_is_done(pool->config.order, block->stamp)) {
+        if (!ferryi_sync_point_is_done(pool->config.order, block->point)) {
             in_vain++;
             continue;
         }
         ferryi_link_remove(link);
-        block->stamp = 0;
+        block->point = 0;
         ferryi_block_list(pool, block);
     }
 }
@@ -84,8 +84,8 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        bool waits = any && !ferryi_stamp_is_unknown(pool->config.order, block->stamp); /* a stream can wait for it */
-        if (waits || ferryi_stamp_is_ordered(pool->config.order, request->lane, block->stamp))
+        bool waits = any && !ferryi_sync_point_is_unknown(pool->config.order, block->point); /* a stream can wait for it */
+        if (waits || ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
             return block;
         i++;
     }
@@ -120,7 +120,7 @@ find_ordered(ferry_pool *pool, struct ferryi_pool_class *class, const struct fer
     ferry_block *block = find_ready(pool, class, request);
     if (block)
         return block;
-    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same lane. */
+    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline. */
     ferryi_class_promote(pool, class);
     block = find_ready(pool, class, request);
     if (!block)
@@ -144,7 +144,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
     if (block)
         return block;
     *out_ordered = false;
-    block = request->lane ? look(pool, &class->pending, false, true, request) : NULL;
+    block = request->timeline ? look(pool, &class->pending, false, true, request) : NULL;
     return block ? ferryi_block_pick(pool, block) : NULL;
 }
 
@@ -165,14 +165,14 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
-    block->lane_number = request->lane ? (uint16_t)request->lane->number : 0;
+    block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* Its class is the one that a take of as many bytes looks into; above the high-water mark it comes back to where it is given up. */
     bool listed = !request->padded && block->bytes == request->need && block->pointer && !ferryi_pool_is_above_high_water(pool) &&
                   !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
-    if (ferryi_stamp_is_done(pool->config.order, block->stamp))
-        block->stamp = 0;
+    if (ferryi_sync_point_is_done(pool->config.order, block->point))
+        block->point = 0;
 
     pool->live_blocks++;
     pool->requested_bytes += block->requested;
@@ -216,12 +216,12 @@ append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 void
-ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since)
+ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, uint64_t since)
 {
     struct ferryi_slab *slab = block->slab;
 
     assert(block->state == FERRYI_BLOCK_MOVING);
-    block->stamp = ferryi_stamp_is_done(pool->config.order, stamp) ? 0 : stamp;
+    block->point = ferryi_sync_point_is_done(pool->config.order, point) ? 0 : point;
     block->list = FERRYI_POOL_NO_LIST;
     slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
     slab->live_bytes -= block->bytes;

@@ -11,7 +11,7 @@ static void
 put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 {
     entry->block->state = FERRYI_BLOCK_MOVING;
-    ferryi_block_put(pool, entry->block, entry->stamp, entry->since);
+    ferryi_block_put(pool, entry->block, entry->point, entry->since);
 }
 
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
@@ -162,7 +162,7 @@ ferryi_cache_look_at_clock(const ferry_pool *pool)
 
 /* -- taking ----------------------------------------------------------------------------------------- */
 
-/* The newest block that the lane may use at once, out of one of the two magazines; NULL when there is none. */
+/* The newest block that the timeline may use at once, out of one of the two magazines; NULL when there is none. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const struct ferryi_pool_request *request)
 {
@@ -170,11 +170,11 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const
     struct ferryi_magazine *magazine = spare ? cache->spare[request->list] : cache->loaded[request->list];
     for (struct ferryi_magazine_entry *at = magazine->top; at > magazine->entries; at--) {
         struct ferryi_magazine_entry entry = *at;
-        if (!ferryi_stamp_is_ordered(order, request->lane, entry.stamp))
+        if (!ferryi_sync_point_is_ordered(order, request->timeline, entry.point))
             continue;
         memmove(at, at + 1, (size_t)((char *)magazine->top-- - (char *)at));
-        ferryi_cache_hand_out(cache, request->list, entry.block, ferryi_stamp_is_done(order, entry.stamp) ? 0 : entry.stamp, request->bytes,
-                              request->lane);
+        ferryi_cache_hand_out(cache, request->list, entry.block, ferryi_sync_point_is_done(order, entry.point) ? 0 : entry.point, request->bytes,
+                              request->timeline);
         return entry.block;
     }
     return NULL;
@@ -206,7 +206,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Other work than the lane's: in the lists they are found with what the lane must wait for. */
+        /* Other work than the timeline's: in the lists they are found with what the timeline must wait for. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -223,7 +223,7 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
     empty->top = empty->entries;
-    empty->entries[0].stamp = FERRYI_MAGAZINE_BOTTOM;
+    empty->entries[0].point = FERRYI_MAGAZINE_BOTTOM;
     empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE);
     if (cache->spare[list] != &ferryi_no_magazine) {
         cache->spare[list]->next = centre->depot;
@@ -261,7 +261,7 @@ make_room_for(ferry_pool *pool, struct ferryi_cache *cache, const ferry_block *b
 }
 
 bool
-ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
+ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_make(pool);
@@ -274,7 +274,7 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
         ferryi_mutex_unlock(&pool->mutex);
         return false;
     }
-    block->stamp = 0; /* the entry's covers it */
+    block->point = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     set_clock(cache);
     bool given = make_room_for(pool, cache, block);
@@ -286,7 +286,7 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp)
         given = make_room_for(pool, cache, block);
     }
     if (given)
-        ferryi_cache_push(cache, block->list, block, stamp);
+        ferryi_cache_push(cache, block->list, block, point);
     ferryi_mutex_unlock(&pool->mutex);
     return given;
 }

@@ -23,19 +23,19 @@
  */
 
 #include "src/base/interleave.h"
-#include "src/pool/guard.h"
+#include "src/pool/red_zone.h"
 #include "src/pool/slab.h"
 
 #define FERRYI_CACHE_LINE 64
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_BOTTOM UINT64_MAX /* the stamp of no entry */
+#define FERRYI_MAGAZINE_BOTTOM UINT64_MAX /* the sync point of no entry */
 #define FERRYI_MAGAZINE_LARGE 16       /* entries used, for blocks that are allocations of their own */
 #define FERRYI_CACHE_SLOTS 16          /* pools a thread finds at once; more share them */
 #define FERRYI_CACHE_TIME_EVERY 256    /* gives between two looks at the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
-    ferryi_stamp stamp; /* its last use */
+    ferryi_sync_point point; /* its last use */
     uint64_t since;     /* when it came, of ferryi_now_ns(): a little early, and rising with every give */
 };
 
@@ -43,7 +43,7 @@ struct ferryi_magazine_entry {
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
-    struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its stamp is such that a hit looks twice */
+    struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its sync point is such that a hit looks twice */
 };
 
 /* With one list more than there are classes, for what has none: it never gets a magazine. */
@@ -95,7 +95,7 @@ FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_let_in(ferry_pool *pool);
 
 /* What take and give leave to others: exchange a magazine with the depot, or look for an ordered entry. NULL and false: do it without magazines. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
-bool ferryi_cache_give_slowly(ferry_block *block, ferryi_stamp stamp);
+bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Under the mutex, what the cache did having been counted: move what is in it to the idle lists. */
@@ -170,17 +170,17 @@ ferryi_cache_count_more(struct ferryi_cache *cache, size_t bytes)
 
 /* The block leaves a magazine. Its line is written only where it changes: blocks that pass between cores stay readable in both. */
 FERRYI_INLINE void
-ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_stamp stamp, size_t bytes, const ferryi_lane *lane)
+ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_sync_point point, size_t bytes, const ferryi_timeline *timeline)
 {
     cache->takes[list]++;
     cache->requested[list] += bytes;
     ferryi_cache_count_more(cache, block->bytes);
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* It came without a stamp, and without one the lane is of no interest. */
-    if (__builtin_expect(stamp != 0, 0)) {
-        block->stamp = stamp;
-        block->lane_number = lane ? (uint16_t)lane->number : 0;
+    /* It came without a sync point, and without one the timeline is of no interest. */
+    if (__builtin_expect(point != 0, 0)) {
+        block->point = point;
+        block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
     }
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_LIVE;
@@ -188,11 +188,11 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
 }
 
 FERRYI_INLINE void
-ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_stamp stamp)
+ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block, ferryi_sync_point point)
 {
     struct ferryi_magazine *magazine = cache->loaded[list];
-    ferryi_guard_in(block->pool, block, stamp);
-    *++magazine->top = (struct ferryi_magazine_entry){block, stamp, cache->now++};
+    ferryi_red_zone_in(block->pool, block, point);
+    *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
     cache->below_peak += (int64_t)block->bytes;
@@ -210,11 +210,11 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * A block from this thread's magazines that the lane may use at once; NULL: take the long way. `order` is the pool's; without it only a block that has no
+ * A block from this thread's magazines that the timeline may use at once; NULL: take the long way. `order` is the pool's; without it only a block that has no
  * pending use is good.
  */
 FERRYI_INLINE ferry_block *
-ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const ferryi_order *order)
+ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline, const ferryi_order *order)
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
@@ -223,42 +223,42 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_lane *lane, const
         return NULL;
     size_t list = ferryi_pool_class_of(bytes + zone);
     struct ferryi_magazine_entry *entry = cache->loaded[list]->top;
-    ferryi_stamp stamp = entry->stamp;
-    if (__builtin_expect(stamp != 0, 0)) {
-        if (stamp == FERRYI_MAGAZINE_BOTTOM) {
+    ferryi_sync_point point = entry->point;
+    if (__builtin_expect(point != 0, 0)) {
+        if (point == FERRYI_MAGAZINE_BOTTOM) {
             ferryi_cache_swap(cache, list);
             entry = cache->loaded[list]->top;
-            stamp = entry->stamp;
+            point = entry->point;
         }
-        if (stamp == FERRYI_MAGAZINE_BOTTOM || (stamp != 0 && !(order && ferryi_stamp_is_ordered(order, lane, stamp))))
+        if (point == FERRYI_MAGAZINE_BOTTOM || (point != 0 && !(order && ferryi_sync_point_is_ordered(order, timeline, point))))
             goto out;
-        if (stamp != 0 && ferryi_stamp_is_done(order, stamp))
-            stamp = 0;
+        if (point != 0 && ferryi_sync_point_is_done(order, point))
+            point = 0;
     }
     cache->loaded[list]->top = entry - 1;
     block = entry->block;
-    ferryi_cache_hand_out(cache, list, block, stamp, bytes, lane);
+    ferryi_cache_hand_out(cache, list, block, point, bytes, timeline);
 out:
     ferryi_cache_leave(cache);
     return block;
 }
 
 /*
- * Does `stamp` leave out what was pending when the holder took the block? The lane it was taken on is ordered after that, and so are its later uses; another
- * lane need not be.
+ * Does `sync point` leave out what was pending when the holder took the block? The timeline it was taken on is ordered after that, and so are its later uses; another
+ * timeline need not be.
  */
 FERRYI_INLINE bool
-ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_stamp stamp)
+ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
 {
-    unsigned number = ferryi_stamp_number(stamp);
-    if (__builtin_expect(block->stamp == 0, 1) || ferryi_stamp_is_done(pool->config.order, block->stamp))
+    unsigned number = ferryi_sync_point_number(point);
+    if (__builtin_expect(block->point == 0, 1) || ferryi_sync_point_is_done(pool->config.order, block->point))
         return false;
-    return stamp == 0 || (number != block->lane_number && number != ferryi_stamp_number(block->stamp));
+    return point == 0 || (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
 /* Into this thread's magazines, unless it is idle: then it is of no list. False: take the long way, also to look at the clock. */
 FERRYI_INLINE bool
-ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
+ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
@@ -267,11 +267,11 @@ ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
     if (block->state != FERRYI_BLOCK_LIVE)
         return false;
 #endif
-    ferryi_guard_check(pool, block);
-    if (__builtin_expect((block->stamp | (uintptr_t)atomic_load_explicit(&block->label, memory_order_relaxed)) != 0, 0)) {
-        if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, stamp))
+    ferryi_red_zone_check(pool, block);
+    if (__builtin_expect((block->point | (uintptr_t)atomic_load_explicit(&block->label, memory_order_relaxed)) != 0, 0)) {
+        if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, point))
             return false;
-        block->stamp = 0; /* the entry's covers it */
+        block->point = 0; /* the entry's covers it */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     }
     if (__builtin_expect(cache->now % FERRYI_CACHE_TIME_EVERY == 0 || !ferryi_cache_enter(cache, pool), 0))
@@ -282,7 +282,7 @@ ferryi_cache_give(ferry_block *block, ferryi_stamp stamp)
         if (ferryi_magazine_is_full(cache->loaded[list]))
             goto out;
     }
-    ferryi_cache_push(cache, list, block, stamp);
+    ferryi_cache_push(cache, list, block, point);
     given = true;
 out:
     ferryi_cache_leave(cache);

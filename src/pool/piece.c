@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "src/pool/guard.h"
+#include "src/pool/red_zone.h"
 
 #define STOCK 2         /* descriptors: of a new slab's block and the rest, or of a piece before and one after a block */
 #define ARENA_BLOCKS 62 /* in 8 KiB */
@@ -187,8 +187,8 @@ void
 ferryi_piece_free(ferry_pool *pool, ferry_block *block)
 {
     ferry_block *before = block->before, *after = block->after;
-    block->stamp = 0;
-    ferryi_guard_join(pool, block);
+    block->point = 0;
+    ferryi_red_zone_join(pool, block);
     if (after && after->state == FERRYI_BLOCK_FREE) {
         ferryi_piece_remove(pool, after);
         join(pool, block, after);

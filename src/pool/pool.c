@@ -5,8 +5,8 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
-#include "src/device/stream.h"
-#include "src/pool/guard.h"
+#include "src/stream/stream.h"
+#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
 
 /* -- create and destroy ---------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ free_slabs(ferry_pool *pool)
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
         ferryi_link_remove(&slab->in_pool);
-        ferryi_guard_goes(pool, slab);
+        ferryi_red_zone_goes(pool, slab);
         if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());
@@ -111,17 +111,17 @@ ferryi_pool_context(const ferry_pool *pool)
 /* A moving block becomes idle; of one of zero bytes nothing is left. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
-put_back(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp)
+put_back(ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
 {
     if (block->slab == &pool->nothing)
         ferryi_nothing_put(pool, block);
     else
-        ferryi_block_put(pool, block, stamp, ferryi_now_ns());
+        ferryi_block_put(pool, block, point, ferryi_now_ns());
 }
 
 /* Without magazines. False when the block is not live. */
 static bool
-give_to_centre(ferry_block *block, ferryi_stamp stamp)
+give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
 
@@ -129,16 +129,16 @@ give_to_centre(ferry_block *block, ferryi_stamp stamp)
     bool live = block->state == FERRYI_BLOCK_LIVE;
     if (live) {
         ferryi_block_uncommit(pool, block);
-        bool join = ferryi_block_leaves_out(pool, block, stamp);
-        if (join && stamp == 0) {
-            stamp = block->stamp;
+        bool join = ferryi_block_leaves_out(pool, block, point);
+        if (join && point == 0) {
+            point = block->point;
         } else if (join) {
             ferryi_mutex_unlock(&pool->mutex);
-            stamp = ferryi_stamps_join(pool->config.order, stamp, UINT64_C(1) << ferryi_stamp_number(block->stamp));
+            point = ferryi_sync_points_join(pool->config.order, point, UINT64_C(1) << ferryi_sync_point_number(block->point));
             ferryi_mutex_lock(&pool->mutex);
         }
-        ferryi_guard_in(pool, block, stamp);
-        put_back(pool, block, stamp);
+        ferryi_red_zone_in(pool, block, point);
+        put_back(pool, block, point);
     }
     ferryi_mutex_unlock(&pool->mutex);
     return live;
@@ -146,42 +146,42 @@ give_to_centre(ferry_block *block, ferryi_stamp stamp)
 
 /* Before anybody else can take the block. */
 static void
-log_give(const ferry_block *block, ferryi_stamp stamp)
+log_give(const ferry_block *block, ferryi_sync_point point)
 {
     ferryi_allocation_log *log = block->pool->config.allocation_log;
     if (log && block->state == FERRYI_BLOCK_LIVE)
-        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block), block->requested, ferryi_stamp_number(stamp));
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block), block->requested, ferryi_sync_point_number(point));
 }
 
 FERRYI_COLD static bool
-give_slowly(ferry_block *block, ferryi_stamp stamp)
+give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     if (block->state == FERRYI_BLOCK_LIVE)
-        ferryi_guard_check(pool, block);
-    bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, stamp);
+        ferryi_red_zone_check(pool, block);
+    bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
-        log_give(block, stamp);
-        bool plain = block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, stamp);
-        given = (plain && ferryi_cache_give_slowly(block, stamp)) || give_to_centre(block, stamp);
+        log_give(block, point);
+        bool plain = block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, point);
+        given = (plain && ferryi_cache_give_slowly(block, point)) || give_to_centre(block, point);
     }
     ferryi_pool_tend(pool, false);
     return given;
 }
 
 FERRYI_COLD static void
-give_at_length(ferry_block *block, ferryi_stamp stamp)
+give_at_length(ferry_block *block, ferryi_sync_point point)
 {
-    if (give_slowly(block, stamp))
+    if (give_slowly(block, point))
         return;
     ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not allocated", (void *)block, block->pool->name);
 }
 
 void
-ferryi_pool_give(ferry_block *block, ferryi_stamp stamp)
+ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
 {
-    if (__builtin_expect(block && !ferryi_cache_give(block, stamp), 0))
-        give_at_length(block, stamp);
+    if (__builtin_expect(block && !ferryi_cache_give(block, point), 0))
+        give_at_length(block, point);
 }
 
 /* -- the public calls ------------------------------------------------------------------------------ */
@@ -231,12 +231,12 @@ ferry_block_bytes(const ferry_block *block)
 
 /* Nothing can use the block any more after the device was waited for, or is lost; only a stream being captured keeps it. */
 static ferry_status
-note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_stamp *out)
+note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
     *out = 0;
     if (!stream)
         return FERRY_OK;
-    ferry_status status = ferryi_lane_note(ferryi_stream_lane(stream), ferryi_thread_id(), out);
+    ferry_status status = ferryi_timeline_note(ferryi_stream_timeline(stream), ferryi_thread_id(), out);
     if (status == FERRY_OK || status == FERRY_ERROR_UNSUPPORTED)
         return status;
     ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give a block back to %s: %s", pool->name, ferry_last_error());
@@ -253,13 +253,13 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     if (!block)
         return FERRY_OK;
 
-    ferryi_stamp stamp;
+    ferryi_sync_point point;
     ferry_status status = ferryi_pool_check_stream(block->pool, stream, "give a block back to");
     if (status == FERRY_OK)
-        status = note_use(block->pool, stream, &stamp);
+        status = note_use(block->pool, stream, &point);
     if (status != FERRY_OK)
         return status;
-    if (!give_slowly(block, stamp))
+    if (!give_slowly(block, point))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
                            ferry_block_pointer(block), block->requested, block->pool->name);
     *block_address = NULL;
@@ -272,8 +272,8 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
     if (ferryi_stream_context(stream) != block->pool->config.context)
         return false;
-    ferryi_lane *lane = ferryi_stream_lane(stream);
-    return ferryi_lane_is_numbered(lane) && !ferryi_lane_is_retired(lane);
+    ferryi_timeline *timeline = ferryi_stream_timeline(stream);
+    return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
 /* Apart, as for takes. */
@@ -281,7 +281,7 @@ static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
     bool simple = block_address && *block_address && is_simple_use(*block_address, stream);
-    if (__builtin_expect(!simple || !ferryi_cache_give(*block_address, ferryi_lane_stamp(ferryi_stream_lane(stream))), 0))
+    if (__builtin_expect(!simple || !ferryi_cache_give(*block_address, ferryi_timeline_sync_point(ferryi_stream_timeline(stream))), 0))
         return give_public(block_address, stream);
     *block_address = NULL;
     return FERRY_OK;

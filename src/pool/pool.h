@@ -8,9 +8,9 @@
  * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays within 12.5 %. Blocks up to 1 MiB are carved from slabs that
  * all classes share, and neighbours become one piece again before more memory is asked for; larger ones are allocated and cached one by one, and the best
  * fitting one is found by size; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB.
- * Blocks carry their descriptor: a release looks nothing up. A block that queued work still uses carries one stamp (lane.h), several uses
- * having been joined into one. A take on a lane prefers idle blocks already ordered for it, then lets the lane wait
- * for the stamp of another; a take for the host takes only blocks whose work is done, and before it asks the device for more
+ * Blocks carry their descriptor: a release looks nothing up. A block that queued work still uses carries one sync point (timeline.h), several uses
+ * having been joined into one. A take on a timeline prefers idle blocks already ordered for it, then lets the timeline wait
+ * for the sync point of another; a take for the host takes only blocks whose work is done, and before it asks the device for more
  * it asks whether pending ones are done by now.
  *
  * What comes back goes into magazines of the thread, and out of them again without a lock (magazine.h).
@@ -22,7 +22,7 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/device/lane.h"
+#include "src/stream/timeline.h"
 #include "src/pool/allocation_log.h"
 
 #define FERRYI_POOL_ALIGN 256
@@ -61,10 +61,10 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    ferryi_order *order;    /* NULL: blocks never carry stamps and are taken without lanes */
+    ferryi_order *order;    /* NULL: blocks never carry sync points and are taken without timelines */
     const struct ferryi_log *log;
     ferry_context *context; /* opaque: answers only "whose is it" */
-    int place;              /* where blocks live; lanes of other places may use pinned and managed memory */
+    int place;              /* where blocks live; timelines of other places may use pinned and managed memory */
     ferry_memory_kind kind;
     size_t limit_bytes;     /* of memory taken from the backend, where the options name none; 0: none */
     ferry_pool_options options;
@@ -100,9 +100,9 @@ struct ferry_block {
     _Alignas(64) void *pointer;
     size_t bytes;       /* of the block */
     size_t requested;   /* of the holder */
-    ferryi_stamp stamp; /* the last use before the present holder's, or 0 when it is known to be done */
+    ferryi_sync_point point; /* the last use before the present holder's, or 0 when it is known to be done */
     ferry_pool *pool;
-    uint16_t lane_number;        /* of the lane it was taken on; 0: the host, or a lane without a number */
+    uint16_t timeline_number;        /* of the timeline it was taken on; 0: the host, or a timeline without a number */
     uint16_t list;               /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
     uint16_t state;              /* live or idle: checked at release */
     uint16_t align_log2;         /* the holder's memory begins at the first such address in it; 0: where it begins */
@@ -122,16 +122,16 @@ struct ferry_block {
 };
 
 /*
- * Take a block for later work of `lane` (NULL: for the host, idle). `align` is a power of two; above what its class is aligned to anyway the block
+ * Take a block for later work of `timeline` (NULL: for the host, idle). `align` is a power of two; above what its class is aligned to anyway the block
  * is made large enough and *out_pointer, which ferry_block_pointer() gives too, is aligned inside it. Zero bytes give a block and a NULL pointer.
- * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else what the backend, or making the lane wait, failed with
+ * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else what the backend, or making the timeline wait, failed with
  */
-ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer);
+ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /*
- * Give back a block whose last use is `stamp` (0: the holder used it on no lane). NULL is harmless. Never fails, never waits. Calls the driver only when the block
- * was taken while an earlier use was pending, and `stamp` is on another lane than it was taken on.
+ * Give back a block whose last use is `sync point` (0: the holder used it on no timeline). NULL is harmless. Never fails, never waits. Calls the driver only when the block
+ * was taken while an earlier use was pending, and `sync point` is on another timeline than it was taken on.
  */
-void ferryi_pool_give(ferry_block *block, ferryi_stamp stamp);
+void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 /* Give idle, done memory back to the backend, longest idle first, until at most `keep_bytes` stay cached. @return the bytes given back */
 size_t ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes);

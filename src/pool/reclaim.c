@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "src/pool/guard.h"
+#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
 
 #define BATCH 16        /* slabs detached at once */
@@ -47,10 +47,10 @@ static size_t
 give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
 {
     size_t bytes = slab->bytes;
-    ferryi_guard_goes(pool, slab);
+    ferryi_red_zone_goes(pool, slab);
     ferry_status status = pool->config.backend.free(pool->config.backend.user, slab->memory, bytes);
     if (status != FERRY_OK)
-        ferryi_guard_came(pool, slab);
+        ferryi_red_zone_came(pool, slab);
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
@@ -141,24 +141,24 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 bool
 ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
 {
-    ferryi_stamp stamps[LOOK];
+    ferryi_sync_point points[LOOK];
     size_t count = 0;
 
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_link *pending = &pool->classes[list].pending;
     for (struct ferryi_link *link = pending->next; link != pending && count < LOOK; link = link->next)
-        stamps[count++] = FERRYI_BLOCK_OF(link)->stamp;
+        points[count++] = FERRYI_BLOCK_OF(link)->point;
     ferryi_mutex_unlock(&pool->mutex);
 
     for (size_t i = 0; i < count; i++)
-        if ((i == 0 || stamps[i] != stamps[i - 1]) && ferryi_stamp_query(pool->config.order, stamps[i]))
+        if ((i == 0 || points[i] != points[i - 1]) && ferryi_sync_point_query(pool->config.order, points[i]))
             return true;
     return false;
 }
 
-/* The first and last use of each lane that some idle block waits for; 0: none. */
+/* The first and last use of each timeline that some idle block waits for; 0: none. */
 struct pending_uses {
-    ferryi_stamp oldest[FERRYI_LANES], newest[FERRYI_LANES];
+    ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
 };
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -166,14 +166,14 @@ static void
 gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class, struct pending_uses *uses)
 {
     for (struct ferryi_link *link = class->pending.next; link != &class->pending; link = link->next) {
-        ferryi_stamp stamp = FERRYI_BLOCK_OF(link)->stamp;
-        if (ferryi_stamp_is_done(pool->config.order, stamp))
+        ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
+        if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
-        unsigned number = ferryi_stamp_number(stamp);
-        if (uses->oldest[number] == 0 || stamp < uses->oldest[number])
-            uses->oldest[number] = stamp;
-        if (stamp > uses->newest[number])
-            uses->newest[number] = stamp;
+        unsigned number = ferryi_sync_point_number(point);
+        if (uses->oldest[number] == 0 || point < uses->oldest[number])
+            uses->oldest[number] = point;
+        if (point > uses->newest[number])
+            uses->newest[number] = point;
     }
 }
 
@@ -194,27 +194,27 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     bool won = true;
 
     ferryi_magazines_empty(pool);
-    /* A lane runs in order: when its oldest use is not done none is. Else the next round asks about the next use. */
+    /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks about the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
         gather_pending(pool, &uses);
         won = false;
-        for (unsigned n = 0; n < FERRYI_LANES; n++) {
-            if (uses.newest[n] == 0 || ferryi_stamp_query(pool->config.order, uses.newest[n]))
+        for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
+            if (uses.newest[n] == 0 || ferryi_sync_point_query(pool->config.order, uses.newest[n]))
                 continue;
-            if (uses.oldest[n] != uses.newest[n] && ferryi_stamp_query(pool->config.order, uses.oldest[n]))
+            if (uses.oldest[n] != uses.newest[n] && ferryi_sync_point_query(pool->config.order, uses.oldest[n]))
                 won = true;
         }
     }
 }
 
-/* Some use of each lane that is pending is asked about: the first of all, and the last. True when one is done by now. */
+/* Some use of each timeline that is pending is asked about: the first of all, and the last. True when one is done by now. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
     bool won = false;
-    for (unsigned n = 0; n < FERRYI_LANES; n++)
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
         if (uses->newest[n] != 0)
-            won |= ferryi_stamp_query(pool->config.order, uses->oldest[n]) || ferryi_stamp_query(pool->config.order, uses->newest[n]);
+            won |= ferryi_sync_point_query(pool->config.order, uses->oldest[n]) || ferryi_sync_point_query(pool->config.order, uses->newest[n]);
     return won;
 }
 
@@ -223,16 +223,16 @@ static bool
 wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
 {
     bool won = false;
-    for (unsigned n = 0; n < FERRYI_LANES; n++)
-        if (ferryi_stamp_is_unknown(pool->config.order, uses->newest[n]))
-            won |= ferryi_stamp_wait(pool->config.order, NULL, uses->newest[n]) == FERRY_OK;
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
+        if (ferryi_sync_point_is_unknown(pool->config.order, uses->newest[n]))
+            won |= ferryi_sync_point_wait(pool->config.order, NULL, uses->newest[n]) == FERRY_OK;
     return won;
 }
 
 static bool
 any_pending(const struct pending_uses *uses)
 {
-    for (unsigned n = 0; n < FERRYI_LANES; n++)
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
         if (uses->newest[n] != 0)
             return true;
     return false;
@@ -266,8 +266,8 @@ ferryi_pool_finish(ferry_pool *pool)
     struct pending_uses uses;
     ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
-    for (unsigned n = 0; n < FERRYI_LANES; n++)
-        if (uses.newest[n] != 0 && ferryi_stamp_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
+        if (uses.newest[n] != 0 && ferryi_sync_point_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s", pool->name, ferry_last_error());
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "src/pool/guard.h"
+#include "src/pool/red_zone.h"
 
 /*
  * Remaking: what is idle in pieces of other sizes becomes one slab, without copies. A backend with granules makes every slab and large block that is a multiple of one
@@ -89,10 +89,10 @@ remake(struct remaking *remaking, struct ferryi_pool_request *request, ferry_blo
     if (!begin(remaking))
         return FERRY_ERROR_OUT_OF_MEMORY; /* the reason was said when memory was asked for */
     for (size_t i = 0; i < remaking->count; i++)
-        ferryi_guard_goes(remaking->pool, remaking->slabs[i]);
+        ferryi_red_zone_goes(remaking->pool, remaking->slabs[i]);
     ferry_status status = backend->remake(backend->user, remaking->parts, remaking->count, remaking->made->bytes, &memory);
     for (size_t i = 0; status != FERRY_OK && i < remaking->count; i++)
-        ferryi_guard_came(remaking->pool, remaking->slabs[i]);
+        ferryi_red_zone_came(remaking->pool, remaking->slabs[i]);
     end(remaking, status == FERRY_OK, memory, request, out);
     return status;
 }

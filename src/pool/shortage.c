@@ -5,8 +5,8 @@
 #include "src/pool/magazine.h"
 
 /*
- * A take that finds no memory climbs a ladder. The first rungs use up what the pool has: memory that came back meanwhile, neighbours and granules merged, idle memory of other
- * sizes given back for what is needed. Each higher rung wins some more, and then the first ones are tried again.
+ * A take that finds no memory climbs a ladder. The first steps use up what the pool has: memory that came back meanwhile, neighbours and granules merged, idle memory of other
+ * sizes given back for what is needed. Each higher step wins some more, and then the first ones are tried again.
  */
 
 #define PASSES 100 /* while memory comes and goes */
@@ -14,7 +14,7 @@
 struct climb {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
-    uint64_t deadlines[FERRYI_RUNGS]; /* of rungs that wait; 0: not begun */
+    uint64_t deadlines[FERRYI_RUNGS]; /* of steps that wait; 0: not begun */
 };
 
 /* -- what the pool has ------------------------------------------------------------------------------ */
@@ -61,13 +61,13 @@ try_trim(struct climb *climb, ferry_block **out)
 }
 
 static ferry_status
-try_what_there_is(struct climb *climb, ferry_block **out, enum ferryi_rung *out_rung)
+try_what_there_is(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
 {
     static ferry_status (*const tries[])(struct climb *climb, ferry_block **out) = {
-        [FERRYI_RUNG_REUSE] = try_reuse, [FERRYI_RUNG_MERGE] = try_merge, [FERRYI_RUNG_TRIM] = try_trim};
+        [FERRYI_STEP_REUSE] = try_reuse, [FERRYI_STEP_MERGE] = try_merge, [FERRYI_STEP_TRIM] = try_trim};
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    for (size_t i = FERRYI_RUNG_REUSE; status == FERRY_ERROR_OUT_OF_MEMORY && i <= FERRYI_RUNG_TRIM; i++) {
-        *out_rung = (enum ferryi_rung)i;
+    for (size_t i = FERRYI_STEP_REUSE; status == FERRY_ERROR_OUT_OF_MEMORY && i <= FERRYI_STEP_TRIM; i++) {
+        *out_step = (enum ferryi_step)i;
         status = tries[i](climb, out);
     }
     return status;
@@ -76,21 +76,21 @@ try_what_there_is(struct climb *climb, ferry_block **out, enum ferryi_rung *out_
 /* -- what may win some more: each says whether another try is worth it ------------------------------ */
 
 static bool
-wait_on(struct climb *climb, enum ferryi_rung rung)
+wait_on(struct climb *climb, enum ferryi_step step)
 {
-    if (climb->deadlines[rung] == 0)
-        climb->deadlines[rung] = ferryi_pool_wait_deadline(climb->pool);
-    return ferryi_pool_wait_pending(climb->pool, climb->deadlines[rung]);
+    if (climb->deadlines[step] == 0)
+        climb->deadlines[step] = ferryi_pool_wait_deadline(climb->pool);
+    return ferryi_pool_wait_pending(climb->pool, climb->deadlines[step]);
 }
 
 static bool
-evict(struct climb *climb, enum ferryi_rung rung)
+evict(struct climb *climb, enum ferryi_step step)
 {
     const struct ferryi_pool_holders *holders = &climb->pool->config.holders;
-    if (!holders->evict || holders->evict(holders->user, climb->pool, climb->request->need, rung == FERRYI_RUNG_WRITE_BACK) == 0)
+    if (!holders->evict || holders->evict(holders->user, climb->pool, climb->request->need, step == FERRYI_STEP_WRITE_BACK) == 0)
         return false;
     /* What came back may still be read, by the copy that saves it at least. */
-    while (wait_on(climb, rung))
+    while (wait_on(climb, step))
         ;
     return true;
 }
@@ -108,30 +108,30 @@ compact(struct climb *climb)
 }
 
 static bool
-win_more(struct climb *climb, enum ferryi_rung rung)
+win_more(struct climb *climb, enum ferryi_step step)
 {
-    switch (rung) {
-    case FERRYI_RUNG_WAIT:
-        return wait_on(climb, rung);
-    case FERRYI_RUNG_COMPACT:
+    switch (step) {
+    case FERRYI_STEP_WAIT:
+        return wait_on(climb, step);
+    case FERRYI_STEP_COMPACT:
         return compact(climb);
-    case FERRYI_RUNG_EVICT:
-    case FERRYI_RUNG_WRITE_BACK:
-        return evict(climb, rung);
+    case FERRYI_STEP_EVICT:
+    case FERRYI_STEP_WRITE_BACK:
+        return evict(climb, step);
     default:
         return false;
     }
 }
 
-/* *out_rung is the one that helped, when one did. */
+/* *out_step is the one that helped, when one did. */
 static ferry_status
-climb_once(struct climb *climb, ferry_block **out, enum ferryi_rung *out_rung)
+climb_once(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
 {
-    enum ferryi_rung last;
-    ferry_status status = try_what_there_is(climb, out, out_rung);
-    for (size_t i = FERRYI_RUNG_WAIT; status == FERRY_ERROR_OUT_OF_MEMORY && i < FERRYI_RUNG_CALLBACK; i++) {
-        *out_rung = (enum ferryi_rung)i;
-        for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && win_more(climb, *out_rung); pass++)
+    enum ferryi_step last;
+    ferry_status status = try_what_there_is(climb, out, out_step);
+    for (size_t i = FERRYI_STEP_WAIT; status == FERRY_ERROR_OUT_OF_MEMORY && i < FERRYI_STEP_CALLBACK; i++) {
+        *out_step = (enum ferryi_step)i;
+        for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && win_more(climb, *out_step); pass++)
             status = try_what_there_is(climb, out, &last);
     }
     return status;
@@ -151,20 +151,20 @@ has_moved(ferry_pool *pool, uint64_t *seen)
 
 /* While other threads give back and take, a failed try proves nothing. */
 static ferry_status
-climb_again(struct climb *climb, ferry_block **out, enum ferryi_rung *out_rung)
+climb_again(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
 {
     uint64_t seen = 0;
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     has_moved(climb->pool, &seen);
     for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES; pass++) {
-        status = climb_once(climb, out, out_rung);
+        status = climb_once(climb, out, out_step);
         if (!has_moved(climb->pool, &seen))
             break;
     }
     return status;
 }
 
-/* The last rung: the program makes room itself. */
+/* The last step: the program makes room itself. */
 static bool
 ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -188,17 +188,17 @@ ferry_status
 ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     struct climb climb = {.pool = pool, .request = request};
-    enum ferryi_rung rung = FERRYI_RUNG_REUSE, last;
+    enum ferryi_step step = FERRYI_STEP_REUSE, last;
     request->frugal = true;
-    ferry_status status = climb_again(&climb, out, &rung);
+    ferry_status status = climb_again(&climb, out, &step);
     for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request); pass++) {
-        rung = FERRYI_RUNG_CALLBACK;
+        step = FERRYI_STEP_CALLBACK;
         status = climb_again(&climb, out, &last);
     }
 
     ferryi_mutex_lock(&pool->mutex);
     pool->shortages++;
-    pool->saved[rung] += status == FERRY_OK;
+    pool->saved[step] += status == FERRY_OK;
     ferryi_mutex_unlock(&pool->mutex);
     return status;
 }

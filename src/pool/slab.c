@@ -91,7 +91,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     }
     slab->first->bytes = slab->bytes;
     slab->first->after = NULL;
-    slab->first->stamp = 0;
+    slab->first->point = 0;
     slab->first->state = FERRYI_BLOCK_VOID;
     ferryi_link_remove(&slab->in_pool);
     ferryi_link_remove(&slab->in_empty);
@@ -114,7 +114,7 @@ ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
     if (slab->live > 0)
         return false;
     for (const ferry_block *block = slab->first; block; block = block->after)
-        if (!ferryi_stamp_is_done(pool->config.order, block->stamp))
+        if (!ferryi_sync_point_is_done(pool->config.order, block->point))
             return false;
     return true;
 }

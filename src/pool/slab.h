@@ -47,15 +47,15 @@ enum ferryi_block_state {
 };
 
 /* What saved a take that found no memory. */
-enum ferryi_rung {
-    FERRYI_RUNG_REUSE,
-    FERRYI_RUNG_MERGE,
-    FERRYI_RUNG_TRIM,
-    FERRYI_RUNG_WAIT,
-    FERRYI_RUNG_COMPACT,
-    FERRYI_RUNG_EVICT,
-    FERRYI_RUNG_WRITE_BACK,
-    FERRYI_RUNG_CALLBACK,
+enum ferryi_step {
+    FERRYI_STEP_REUSE,
+    FERRYI_STEP_MERGE,
+    FERRYI_STEP_TRIM,
+    FERRYI_STEP_WAIT,
+    FERRYI_STEP_COMPACT,
+    FERRYI_STEP_EVICT,
+    FERRYI_STEP_WRITE_BACK,
+    FERRYI_STEP_CALLBACK,
     FERRYI_RUNGS
 };
 
@@ -81,8 +81,8 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;      /* idle blocks, stamp 0, newest last; of small classes */
-        struct ferryi_link pending;    /* idle blocks with a stamp, newest last */
+        struct ferryi_link ready;      /* idle blocks, sync point 0, newest last; of small classes */
+        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that no thread has */
         uint32_t grow_first;           /* so many takes get new memory before other threads' magazines are emptied for them */
     };
@@ -103,7 +103,7 @@ struct ferry_pool {
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns; /* a rung of the ladder waits so long at most */
+    _Atomic uint64_t wait_ns; /* a step of the ladder waits so long at most */
     _Atomic uint64_t compactor; /* the thread that compacts; 0: none */
     atomic_bool is_tended; /* there is a mark or a period */
     ferryi_cond settled;
@@ -151,7 +151,7 @@ struct ferryi_pool_request {
     size_t align;     /* of the holder's memory */
     size_t carve_align; /* of the block, in a slab */
     bool padded;      /* set by plan: the class is larger than the bytes alone would need */
-    ferryi_lane *lane;
+    ferryi_timeline *timeline;
     bool frugal;      /* a larger block will do, within the waste that a class may have */
     bool recycled;    /* somebody may have held the block before */
 };
@@ -254,7 +254,7 @@ FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_slab_is_done(const ferry_pool *po
 /* -- blocks (idle.c): under the mutex -- */
 
 /*
- * Pick idle memory for the request and make it a moving block. *out_ordered false (lanes only): the lane must first wait for the block's stamp. NULL when there is
+ * Pick idle memory for the request and make it a moving block. *out_ordered false (timelines only): the timeline must first wait for the block's sync point. NULL when there is
  * none, or for the host none known to be done.
  */
 FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
@@ -267,7 +267,7 @@ void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_stamp stamp, uint64_t since);
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, uint64_t since);
 /* A live block becomes moving. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 

@@ -55,7 +55,7 @@ add_idle(const ferry_pool *pool, const ferry_block *block, struct ferryi_pool_de
     bin->cached_bytes += block->bytes;
     stats->cached_blocks++;
     stats->cached_bytes += block->bytes;
-    if (!ferryi_stamp_is_done(pool->config.order, block->stamp)) {
+    if (!ferryi_sync_point_is_done(pool->config.order, block->point)) {
         stats->pending_blocks++;
         stats->pending_bytes += block->bytes;
     }
@@ -107,14 +107,14 @@ static void
 count_shortages(const ferry_pool *pool, struct ferryi_pool_details *stats)
 {
     stats->shortages = pool->shortages;
-    stats->saved_by_reuse = pool->saved[FERRYI_RUNG_REUSE];
-    stats->saved_by_trim = pool->saved[FERRYI_RUNG_TRIM];
-    stats->saved_by_wait = pool->saved[FERRYI_RUNG_WAIT];
-    stats->saved_by_callback = pool->saved[FERRYI_RUNG_CALLBACK];
-    stats->saved_by_eviction = pool->saved[FERRYI_RUNG_EVICT] + pool->saved[FERRYI_RUNG_WRITE_BACK];
-    stats->saved_by_write_back = pool->saved[FERRYI_RUNG_WRITE_BACK];
-    stats->saved_by_merge = pool->saved[FERRYI_RUNG_MERGE];
-    stats->saved_by_compaction = pool->saved[FERRYI_RUNG_COMPACT];
+    stats->saved_by_reuse = pool->saved[FERRYI_STEP_REUSE];
+    stats->saved_by_trim = pool->saved[FERRYI_STEP_TRIM];
+    stats->saved_by_wait = pool->saved[FERRYI_STEP_WAIT];
+    stats->saved_by_callback = pool->saved[FERRYI_STEP_CALLBACK];
+    stats->saved_by_eviction = pool->saved[FERRYI_STEP_EVICT] + pool->saved[FERRYI_STEP_WRITE_BACK];
+    stats->saved_by_write_back = pool->saved[FERRYI_STEP_WRITE_BACK];
+    stats->saved_by_merge = pool->saved[FERRYI_STEP_MERGE];
+    stats->saved_by_compaction = pool->saved[FERRYI_STEP_COMPACT];
 }
 
 static void

@@ -4,17 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/device/stream.h"
-#include "src/pool/guard.h"
+#include "src/stream/stream.h"
+#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
 
 /* -- from idle memory ------------------------------------------------------------------------------ */
 
-/* Let the lane wait for a moving block's last use. A use that cannot be waited for now, on a stream being captured, is no failure: the block stays idle. */
+/* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a stream being captured, is no failure: the block stays idle. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block, ferry_block **out)
 {
-    ferry_status status = ferryi_stamp_wait(pool->config.order, request->lane, block->stamp);
+    ferry_status status = ferryi_sync_point_wait(pool->config.order, request->timeline, block->point);
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
@@ -22,7 +22,7 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
         ferryi_block_commit(pool, block, request, true);
         *out = block;
     } else {
-        ferryi_block_put(pool, block, block->stamp, ferryi_now_ns());
+        ferryi_block_put(pool, block, block->point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;
@@ -49,7 +49,7 @@ static ferry_status
 reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     ferry_status status = ferryi_pool_reuse(pool, request, out);
-    if (status == FERRY_OK && !*out && !request->lane && ferryi_pool_ask_oldest(pool, request->list))
+    if (status == FERRY_OK && !*out && !request->timeline && ferryi_pool_ask_oldest(pool, request->list))
         status = ferryi_pool_reuse(pool, request, out);
     return status;
 }
@@ -101,7 +101,7 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, stru
     pool->device_allocations++;
     request->recycled = false;
     ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
-    ferryi_guard_came(pool, slab);
+    ferryi_red_zone_came(pool, slab);
     ferryi_block_commit(pool, block, request, false);
     return block;
 }
@@ -254,13 +254,13 @@ log_take(const ferry_pool *pool, const struct ferryi_pool_request *request, cons
 {
     if (pool->config.allocation_log)
         ferryi_allocation_log_write(pool->config.allocation_log, block ? FERRYI_ALLOCATION_TAKE : FERRYI_ALLOCATION_FAILURE,
-                                    ferry_block_pointer(block), request->bytes, request->lane ? request->lane->number : 0);
+                                    ferry_block_pointer(block), request->bytes, request->timeline ? request->timeline->number : 0);
 }
 
 FERRYI_COLD static ferry_status
-take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out)
+take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out)
 {
-    struct ferryi_pool_request request = {.bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .lane = lane};
+    struct ferryi_pool_request request = {.bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
@@ -274,7 +274,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, fer
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
-    ferryi_guard_out(pool, block, !request.recycled);
+    ferryi_red_zone_out(pool, block, !request.recycled);
     *out = block;
     return FERRY_OK;
 }
@@ -288,13 +288,13 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
     ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
     if (status != FERRY_OK)
         return status;
-    return take_slowly(pool, bytes, align, stream ? ferryi_stream_lane(stream) : NULL, out);
+    return take_slowly(pool, bytes, align, stream ? ferryi_stream_timeline(stream) : NULL, out);
 }
 
 static inline ferry_status
 hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
 {
-    ferryi_guard_out(pool, block, false);
+    ferryi_red_zone_out(pool, block, false);
     *out = block;
     return FERRY_OK;
 }
@@ -317,7 +317,7 @@ static __attribute__((noinline)) ferry_status
 take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
     bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
-    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_lane(stream), pool->config.order) : NULL;
+    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_timeline(stream), pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
     return hand_over(pool, block, out);
@@ -361,13 +361,13 @@ ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, fe
 }
 
 ferry_status
-ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_lane *lane, ferry_block **out, void **out_pointer)
+ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out, void **out_pointer)
 {
     assert(pool && out && out_pointer);
     assert(ferryi_is_power_of_two(align));
-    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, lane, pool->config.order) : NULL;
+    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, timeline, pool->config.order) : NULL;
     if (__builtin_expect(!block, 0)) {
-        ferry_status status = take_slowly(pool, bytes, align, lane, out);
+        ferry_status status = take_slowly(pool, bytes, align, timeline, out);
         if (status == FERRY_OK)
             *out_pointer = ferry_block_pointer(*out);
         return note_site(status, out, __builtin_return_address(0));

@@ -81,24 +81,24 @@ static ferry_status
 scatter(struct ferryi_batch *batch)
 {
     ferryi_engine *engine = batch->run->engine;
-    int place = batch->lane->place;
+    int place = batch->timeline->place;
     if (!ferryi_scatter_is_ready(engine, place))
         return FERRY_ERROR_UNSUPPORTED;
-    return ferryi_scatter_launch(engine, place, batch->lane, batch->entries, batch->entry_count, batch->table);
+    return ferryi_scatter_launch(engine, place, batch->timeline, batch->entries, batch->entry_count, batch->table);
 }
 
 /* All entries in one call: all are queued or none. UNSUPPORTED: they have to go one by one. */
 static ferry_status
 submit_together(struct ferryi_batch *batch)
 {
-    ferryi_lane *lane = batch->lane;
-    ferryi_device *device = lane->device;
+    ferryi_timeline *timeline = batch->timeline;
+    ferryi_device *device = timeline->device;
     struct ferryi_copy_2d rows;
     bool can_batch = device->capabilities & FERRY_CAN_BATCH;
     if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
-        return FERRYI_CALL(device, copy_2d, &rows, lane->native);
+        return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count > 1 && can_batch)
-        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, lane->native);
+        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, timeline->native);
     if (batch->entry_count > 1 && batch->table && are_small(batch))
         return scatter(batch);
     return FERRY_ERROR_UNSUPPORTED;
@@ -114,7 +114,7 @@ ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
     *out_bytes = 0;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = ferryi_run_submit(batch->lane, &batch->entries[i]);
+            status = ferryi_run_submit(batch->timeline, &batch->entries[i]);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }
@@ -164,28 +164,28 @@ static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
     struct ferryi_run *run = batch->run;
-    struct ferryi_pace pace = {.lane = run->lane, .log = run->engine->config.log};
+    struct ferryi_throttle throttle = {.timeline = run->timeline, .log = run->engine->config.log};
     size_t largest = ferryi_engine_part(run->engine, run->job);
     bool paced = largest < run->bytes && !waits;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && batch->at.piece < batch->count) {
         if (paced)
-            status = ferryi_pace_begin(&pace);
+            status = ferryi_throttle_begin(&throttle);
         if (status != FERRY_OK)
             break;
         size_t bytes;
         gather_direct(batch, largest);
         status = ferryi_batch_submit(batch, &bytes);
         if (waits && status == FERRY_OK)
-            status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
+            status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
         if (bytes > 0 && (!waits || status == FERRY_OK))
             ferryi_run_arrived(run, bytes);
         if (paced && status == FERRY_OK)
-            status = ferryi_pace_end(&pace);
+            status = ferryi_throttle_end(&throttle);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
-    ferryi_pace_clear(&pace);
+    ferryi_throttle_clear(&throttle);
     return status;
 }
 
@@ -232,7 +232,7 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     struct ferryi_pins *pins = &batch->run->engine->pins;
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, whole = true;
     holds->count = 0;
-    ferryi_device *device = batch->run->lane->device;
+    ferryi_device *device = batch->run->timeline->device;
     if (!pins->device || !ferryi_engine_same_kind(pins->device, device) || !takes_registered(device))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
@@ -266,7 +266,7 @@ copy_registered(struct ferryi_batch *batch, struct holds *holds)
 static ferry_status
 copy_on_host(struct ferryi_batch *batch)
 {
-    ferry_status status = ferryi_run_wait_for_lane(batch->run);
+    ferry_status status = ferryi_run_wait_for_timeline(batch->run);
     for (size_t i = 0; i < batch->count && status == FERRY_OK; i++)
         status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
     return status;
@@ -274,13 +274,13 @@ copy_on_host(struct ferryi_batch *batch)
 
 /* Each piece a transfer of its own. */
 static ferry_status
-fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_lane *lane, struct ferryi_transfer_job *job)
+fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_piece *piece = &pieces[i];
         struct ferryi_memory target = {.place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
-        status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, lane, job);
+        status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, timeline, job);
     }
     return status;
 }
@@ -300,7 +300,7 @@ copy_between(struct ferryi_batch *batch)
         batch->at = (struct ferryi_cursor){0, 0};
     }
     run->staged = true;
-    ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
+    ferry_status status = ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     if (status == FERRY_OK)
         status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
@@ -322,7 +322,7 @@ copy(struct ferryi_batch *batch)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", batch->room);
     ferry_status status;
     struct holds holds;
-    batch->lane = run->lane;
+    batch->timeline = run->timeline;
     batch->direction = run->direction;
     if (run->direction == FERRY_DIRECTION_PEER) {
         status = copy_between(batch);
@@ -343,15 +343,15 @@ copy(struct ferryi_batch *batch)
 
 ferry_status
 ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                          ferryi_lane *lane, struct ferryi_transfer_job *job)
+                          ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     assert(count > 0);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
-    struct ferryi_run run = ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, lane, job);
+    struct ferryi_run run = ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
     if (pieces->zeros)
-        return fill_each(engine, pieces, count, lane, job);
+        return fill_each(engine, pieces, count, timeline, job);
 
     run.staged = (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) && !pieces->pinned;
     struct ferryi_batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};

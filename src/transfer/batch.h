@@ -30,10 +30,10 @@ enum ferryi_layout {
 };
 
 /*
- * Copy `count` >= 1 pieces that are disjoint, independent, and alike in places, `pinned` and `zeros`. `lane` as for ferryi_engine_copy().
+ * Copy `count` >= 1 pieces that are disjoint, independent, and alike in places, `pinned` and `zeros`. `timeline` as for ferryi_engine_copy().
  * One transfer in counts and traces, except of zeros, where each piece is one. job->done grows by the bytes of the pieces in their order.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                                       ferryi_lane *lane, struct ferryi_transfer_job *job);
+                                       ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 #endif

@@ -18,7 +18,7 @@ struct ferryi_batch {
     size_t count;
     enum ferryi_layout layout;
     struct ferryi_cursor at;            /* what is submitted next */
-    ferryi_lane *lane;                  /* of the submission being made */
+    ferryi_timeline *timeline;                  /* of the submission being made */
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
@@ -40,7 +40,7 @@ void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor
 /* Before the other two: room behind the packed bytes for what the scatter kernel reads, where it may be needed and leaves enough. */
 void ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring);
 ferry_status ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring);
-/* Chunk after chunk from the source's device, on to the host or, where the run has a second lane, to another device. */
+/* Chunk after chunk from the source's device, on to the host or, where the run has a second timeline, to another device. */
 ferry_status ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

@@ -11,7 +11,7 @@
 void
 ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
-    const ferryi_device *device = batch->run->lane->device;
+    const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
     bool may_scatter = !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
     batch->table_at = ring->chunk_bytes;
@@ -64,7 +64,7 @@ upload_chunk(struct ferryi_batch *batch, struct ferryi_ring *ring)
     gather(batch, ring, chunk);
     status = ferryi_batch_submit(batch, &bytes);
     if (bytes > 0)
-        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->lane->native);
+        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->timeline->native);
     ferryi_ring_give(ring, chunk);
     if (bytes > 0) {
         ferryi_run_count_chunk(run);
@@ -95,21 +95,21 @@ static ferry_status
 launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings, bool *out_none)
 {
     struct ferryi_run *run = batch->run;
-    ferryi_lane *lane = run->second ? run->second : run->lane;
+    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
     struct ferryi_chunk *chunk;
     ferry_status status = ferryi_ring_take(ring, run->source_place, landings->chunks.count == 0, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
     size_t bytes;
-    batch->lane = lane;
+    batch->timeline = timeline;
     batch->direction = FERRY_DIRECTION_DOWNLOAD;
     gather(batch, ring, chunk);
     status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
-        status = ferryi_chunk_mark(ring, chunk, run->source_place, lane->native);
+        status = ferryi_chunk_mark(ring, chunk, run->source_place, timeline->native);
     else if (bytes > 0) /* some copies into the chunk are on their way */
-        (void)ferryi_chunk_settle(ring, chunk, run->source_place, lane->native);
+        (void)ferryi_chunk_settle(ring, chunk, run->source_place, timeline->native);
     if (status == FERRY_OK)
         ferryi_chain_push(&landings->chunks, chunk);
     else
@@ -163,7 +163,7 @@ send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *l
     if (status == FERRY_OK)
         status = ferryi_chunk_prepare(ring, chunk, ring->place);
     size_t sent = 0, bytes;
-    batch->lane = run->lane;
+    batch->timeline = run->timeline;
     batch->direction = FERRY_DIRECTION_UPLOAD;
     batch->table = table_of(batch, ring, chunk);
     for (size_t done = 0; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
@@ -172,7 +172,7 @@ send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *l
         batch->table = NULL; /* may be read still */
     }
     if (sent > 0)
-        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->lane->native);
+        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->timeline->native);
     ferryi_ring_give(ring, chunk);
     if (sent > 0) {
         ferryi_run_count_chunk(run);

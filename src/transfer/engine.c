@@ -72,7 +72,7 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     engine->fixed_ring = config->chunk_bytes || config->chunk_count;
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
-    ferryi_crew_init(&engine->crew);
+    ferryi_helpers_init(&engine->helpers);
     ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit, config->pin_piece_bytes, config->log);
     for (int place = 1; place <= config->count; place++)
         open_port(engine, place);
@@ -85,7 +85,7 @@ ferryi_engine_destroy(ferryi_engine **engine)
 {
     if (!*engine)
         return;
-    ferryi_crew_clear(&(*engine)->crew);
+    ferryi_helpers_clear(&(*engine)->helpers);
     for (int place = 1; place <= (*engine)->config.count; place++) {
         struct ferryi_port *port = &(*engine)->ports[place];
         ferryi_ring_clear(&port->ring);
@@ -95,9 +95,9 @@ ferryi_engine_destroy(ferryi_engine **engine)
         ferryi_tuning_clear(&port->downloads);
         ferryi_mutex_is_needless(&port->mutex);
         if (port->in)
-            ferryi_lane_retire(port->in);
+            ferryi_timeline_retire(port->in);
         if (port->out)
-            ferryi_lane_retire(port->out);
+            ferryi_timeline_retire(port->out);
         ferryi_mutex_destroy(&port->mutex);
     }
     ferryi_pins_clear(&(*engine)->pins);
@@ -124,29 +124,29 @@ ferryi_engine_is_host(const ferryi_engine *engine, int place)
 }
 
 ferry_status
-ferryi_engine_open_lane(ferryi_engine *engine, int place, bool out_of, ferryi_lane **out)
+ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of, ferryi_timeline **out)
 {
     struct ferryi_port *port = &engine->ports[place];
-    ferryi_lane **lane = out_of ? &port->out : &port->in;
+    ferryi_timeline **timeline = out_of ? &port->out : &port->in;
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&port->mutex);
-    if (!*lane)
-        status = ferryi_lane_open(engine->config.order, engine->devices[place], place, NULL, true, lane);
+    if (!*timeline)
+        status = ferryi_timeline_open(engine->config.order, engine->devices[place], place, NULL, true, timeline);
     if (status == FERRY_OK)
-        *out = *lane;
+        *out = *timeline;
     ferryi_mutex_unlock(&port->mutex);
     return status;
 }
 
 ferry_status
-ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out)
+ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place, ferryi_timeline **out)
 {
     bool to_host = ferryi_engine_is_host(engine, target_place);
     if (to_host && ferryi_engine_is_host(engine, source_place)) {
         *out = NULL;
         return FERRY_OK;
     }
-    return ferryi_engine_open_lane(engine, to_host ? source_place : target_place, to_host, out);
+    return ferryi_engine_open_timeline(engine, to_host ? source_place : target_place, to_host, out);
 }
 
 uint32_t
@@ -252,9 +252,9 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
 /* -- host to host ---------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_run_wait_for_lane(const struct ferryi_run *run)
+ferryi_run_wait_for_timeline(const struct ferryi_run *run)
 {
-    return run->lane ? FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native) : FERRY_OK;
+    return run->timeline ? FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native) : FERRY_OK;
 }
 
 static bool
@@ -287,7 +287,7 @@ ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source
 static ferry_status
 copy_on_host(struct ferryi_run *run, char *target, const char *source)
 {
-    ferry_status status = ferryi_run_wait_for_lane(run);
+    ferry_status status = ferryi_run_wait_for_timeline(run);
     return status == FERRY_OK ? ferryi_run_copy_on_host(run, target, source, run->bytes) : status;
 }
 
@@ -295,7 +295,7 @@ static ferry_status
 transform_on_host(struct ferryi_run *run, char *target, const char *source)
 {
     const struct ferryi_transform *transform = run->transform;
-    ferry_status status = ferryi_run_wait_for_lane(run);
+    ferry_status status = ferryi_run_wait_for_timeline(run);
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
@@ -317,7 +317,7 @@ submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
     bool peer = run->direction == FERRY_DIRECTION_PEER;
     const struct ferryi_copy copy = {target, source, bytes, run->direction, peer ? run->engine->devices[run->source_place] : NULL};
-    return ferryi_run_submit(run->lane, &copy);
+    return ferryi_run_submit(run->timeline, &copy);
 }
 
 static ferry_status
@@ -334,18 +334,18 @@ submit_next(struct ferryi_run *run, char *target, const char *source, size_t byt
 static ferry_status
 copy_direct_watched(struct ferryi_run *run, char *target, const char *source, size_t largest)
 {
-    struct ferryi_pace pace = {.lane = run->lane, .log = run->engine->config.log};
+    struct ferryi_throttle throttle = {.timeline = run->timeline, .log = run->engine->config.log};
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
-        status = ferryi_pace_begin(&pace);
+        status = ferryi_throttle_begin(&throttle);
         if (status == FERRY_OK)
             status = submit_next(run, target, source, ferryi_run_part(run, run->done, largest, 1));
         if (status == FERRY_OK)
-            status = ferryi_pace_end(&pace);
+            status = ferryi_throttle_end(&throttle);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
-    ferryi_pace_clear(&pace);
+    ferryi_throttle_clear(&throttle);
     return status;
 }
 
@@ -372,7 +372,7 @@ copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *targ
         status = submit(run, target + run->done, source + run->done, bytes);
         run->queued |= status == FERRY_OK;
         if (status == FERRY_OK)
-            status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
+            status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
         if (status != FERRY_OK)
             break;
         ferryi_run_arrived(run, bytes);
@@ -395,19 +395,19 @@ copy_peer(struct ferryi_run *run, char *target, const char *source)
     }
     run->staged = true;
     struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
-    ferry_status status = ferryi_engine_open_lane(engine, run->source_place, true, &run->second);
+    ferry_status status = ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     return status == FERRY_OK ? ferryi_staged_peer(run, &how, target, source) : status;
 }
 
 struct ferryi_run
-ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
+ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_timeline *timeline,
                 struct ferryi_transfer_job *job)
 {
     struct ferryi_run run = {.engine = engine,
                              .job = job,
                              .target_place = target_place,
                              .source_place = source_place,
-                             .lane = lane,
+                             .timeline = timeline,
                              .bytes = bytes};
     bool to_host = ferryi_engine_is_host(engine, target_place), from_host = ferryi_engine_is_host(engine, source_place);
     if (to_host && from_host)
@@ -418,7 +418,7 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
         run.direction = FERRY_DIRECTION_UPLOAD;
     else
         run.direction = target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
-    assert(run.direction == FERRY_DIRECTION_HOST || lane);
+    assert(run.direction == FERRY_DIRECTION_HOST || timeline);
     return run;
 }
 
@@ -427,7 +427,7 @@ static struct ferryi_pin *
 hold_pin(struct ferryi_run *run, const void *host)
 {
     struct ferryi_pins *pins = &run->engine->pins;
-    if (!pins->device || !ferryi_engine_same_kind(pins->device, run->lane->device))
+    if (!pins->device || !ferryi_engine_same_kind(pins->device, run->timeline->device))
         return NULL;
     return ferryi_pins_hold(pins, host, run->bytes);
 }
@@ -464,11 +464,11 @@ copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory s
 
 ferry_status
 ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-                   ferryi_lane *lane, struct ferryi_transfer_job *job)
+                   ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     if (bytes == 0)
         return FERRY_OK;
-    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, bytes, lane, job);
+    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)
         status = copy(&run, target, source);
@@ -477,11 +477,11 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
 
 ferry_status
 ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
-                               const struct ferryi_transform *transform, ferryi_lane *lane, struct ferryi_transfer_job *job)
+                               const struct ferryi_transform *transform, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     if (count == 0)
         return FERRY_OK;
-    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, 0, lane, job);
+    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, 0, timeline, job);
     assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
     bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
     run.transform = transform;

@@ -5,13 +5,13 @@
 /*
  * The transfer engine: moves bytes between memories of places. It knows no buffers, no maps and no conflicts.
  *
- * Each device has two lanes of the engine's own: `in` for what is written into it (uploads, peer copies, copies inside, fills) and `out` for
- * what leaves it, so that both directions overlap. The caller orders the lane it passes after earlier uses of both memories, calls the
- * engine, and afterwards notes the uses on that lane.
+ * Each device has two timelines of the engine's own: `in` for what is written into it (uploads, peer copies, copies inside, fills) and `out` for
+ * what leaves it, so that both directions overlap. The caller orders the timeline it passes after earlier uses of both memories, calls the
+ * engine, and afterwards notes the uses on that timeline.
  *
  * Pinned host memory goes straight to the copy engine. Pageable memory goes through the device's staging ring of pinned chunks: an upload
  * returns when the last byte has been staged; a download returns when the last byte has arrived. Chunks of long transfers are filled and
- * drained by the crew (crew.h) beside the caller; which ring and which loop they take is measured (tuning.h). Host to host is memcpy.
+ * drained by the helpers (helpers.h) beside the caller; which ring and which loop they take is measured (tuning.h). Host to host is memcpy.
  * Pageable memory is never handed to an asynchronous driver call. Ordinary memory that was page-locked later (pins.h) goes straight too, but
  * a transfer of it ends as one of pageable memory does: nothing uses the memory any more when it returns.
  *
@@ -25,7 +25,7 @@
 
 #include "src/base/base.h"
 #include "src/base/trace.h"
-#include "src/device/lane.h"
+#include "src/stream/timeline.h"
 #include "src/transfer/pins.h"
 
 typedef struct ferryi_engine ferryi_engine;
@@ -52,7 +52,7 @@ struct ferryi_transfer_job {
     size_t offset;                         /* in the buffer, where the job's first byte lies; SIZE_MAX: unknown */
     size_t total;                          /* bytes of all transfers, as their targets count them; 0: there is one */
     size_t done;                           /* of them, those that were submitted (an upload), or have arrived (a download), so far */
-    size_t told;                           /* the engine's: `done` when keep_going was last asked */
+    size_t reported;                           /* the engine's: `done` when keep_going was last asked */
 };
 
 /* A function that makes target bytes out of source bytes on the host, chunk by chunk: conversions. Where it fails, the transfer stops. */
@@ -89,33 +89,33 @@ struct ferryi_engine_config {
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
 void ferryi_engine_destroy(ferryi_engine **engine);
 
-/* The lane that a transfer between these places should use: the target device's `in`, or for downloads the source device's `out`. NULL for host to host. */
-ferry_status ferryi_engine_lane(ferryi_engine *engine, int target_place, int source_place, ferryi_lane **out);
+/* The timeline that a transfer between these places should use: the target device's `in`, or for downloads the source device's `out`. NULL for host to host. */
+ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place, ferryi_timeline **out);
 
 /*
- * Copy. `lane` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
+ * Copy. `timeline` belongs to the target's place, or for a download to the source's; NULL for host to host. Source and target do not overlap,
  * except on the host, where it is memmove. Places that cannot reach each other go through the host's ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (by options or flag; the message says how many bytes arrived), or the device's status
  */
 ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-                                ferryi_lane *lane, struct ferryi_transfer_job *job);
+                                ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /* As copy, with `count` elements transformed on the host between the two; at least one side is the host. Bytes in counts are those that
  * cross: the target's, or for a download the source's. The job's are the target's. UNSUPPORTED for one element larger than a staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
-                                            const struct ferryi_transform *transform, ferryi_lane *lane,
+                                            const struct ferryi_transform *transform, ferryi_timeline *timeline,
                                             struct ferryi_transfer_job *job);
 
 /* Repeat `element_bytes` of pattern over `bytes`, a multiple. On a device any element size works: patterns of 1, 2 and 4 bytes are filled, others written once and doubled. */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
-                                size_t element_bytes, ferryi_lane *lane, struct ferryi_transfer_job *job);
+                                size_t element_bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /*
  * A job that is done by other means than a transfer, a part at a time: how many bytes the next part may have at most, and that `bytes` more
  * are done. @return FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many bytes arrived)
  */
 size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job);
-ferry_status ferryi_engine_told(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes);
+ferry_status ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes);
 
 /* True when `target_place` can copy from `source_place` directly. The set of such places for one target. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);

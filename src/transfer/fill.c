@@ -49,8 +49,8 @@ static ferry_status
 fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     ferry_status status = FERRY_OK;
-    if (run->lane)
-        status = FERRYI_CALL(run->lane->device, stream_synchronize, run->lane->native);
+    if (run->timeline)
+        status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
@@ -65,7 +65,7 @@ fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
 static ferry_status
 fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
 {
-    ferryi_lane *lane = run->lane;
+    ferryi_timeline *timeline = run->timeline;
     uint32_t word = pattern.bytes[0];
     uint16_t half;
     if (pattern.count == 2) {
@@ -78,8 +78,8 @@ fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(lane->device, fill, target + run->done, word, pattern.count, bytes / pattern.count,
-                             lane->native);
+        status = FERRYI_CALL(timeline->device, fill, target + run->done, word, pattern.count, bytes / pattern.count,
+                             timeline->native);
         if (status != FERRY_OK)
             break;
         run->queued = true;
@@ -116,7 +116,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 static ferry_status
 fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
 {
-    ferryi_lane *lane = run->lane;
+    ferryi_timeline *timeline = run->timeline;
     ferry_status status = write_seed(run, target, pattern);
     if (status == FERRY_OK)
         status = ferryi_run_progress(run);
@@ -125,7 +125,7 @@ fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
         if (ferryi_run_is_watched(run))
             largest = ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(lane->device, copy_device, target + run->done, target, bytes, lane->native);
+        status = FERRYI_CALL(timeline->device, copy_device, target + run->done, target, bytes, timeline->native);
         if (status != FERRY_OK)
             break;
         run->queued = true;
@@ -148,7 +148,7 @@ fill(struct ferryi_run *run, char *target, struct pattern pattern)
 
 ferry_status
 ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
-                   size_t element_bytes, ferryi_lane *lane, struct ferryi_transfer_job *job)
+                   size_t element_bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     assert(element_bytes > 0 && bytes % element_bytes == 0);
     if (bytes == 0)
@@ -158,9 +158,9 @@ ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t by
                              .direction = FERRY_DIRECTION_FILL,
                              .target_place = target.place,
                              .source_place = -1,
-                             .lane = lane,
+                             .timeline = timeline,
                              .bytes = bytes};
-    assert(lane || ferryi_engine_is_host(engine, target.place));
+    assert(timeline || ferryi_engine_is_host(engine, target.place));
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)
         status = fill(&run, target.pointer, reduce(pattern, element_bytes));

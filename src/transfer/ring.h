@@ -16,7 +16,7 @@
 
 #include "src/base/base.h"
 #include "src/device/device.h"
-#include "src/transfer/crew.h"
+#include "src/transfer/helpers.h"
 
 struct ferryi_chunk {
     void *memory;
@@ -61,7 +61,7 @@ void ferryi_ring_clear(struct ferryi_ring *ring);
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, int place, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
-/* Can a chunk be had at all? Makes the first one. Leaves this thread's sentence alone. */
+/* Can a chunk be had at all? Makes the first one. Leaves this thread's message alone. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /* Make sure that the chunk has an event of `place`, before work is queued that needs one. */

@@ -6,7 +6,7 @@
 
 #include "src/base/callback.h"
 #include "src/base/profile.h"
-#include "src/base/site.h"
+#include "src/debug/site.h"
 
 /* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
 #define DIRECT_PART ((size_t)4 << 20)
@@ -103,8 +103,8 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
 {
     const ferry_copy_options *options = job->options;
     bool stop = flag_is_set(job);
-    if (options && options->keep_going && (job->done - job->told >= interval(engine, job) || job->done == total)) {
-        job->told = job->done;
+    if (options && options->keep_going && (job->done - job->reported >= interval(engine, job) || job->done == total)) {
+        job->reported = job->done;
         struct ferryi_callback running;
         ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "keep_going");
         stop |= !options->keep_going(job->done, total, options->user);
@@ -128,7 +128,7 @@ ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job
 }
 
 ferry_status
-ferryi_engine_told(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes)
+ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job, size_t bytes)
 {
     add_done(job, bytes);
     if (!is_stopped(engine, job, job->total))
@@ -147,28 +147,28 @@ ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size
 }
 
 ferry_status
-ferryi_run_submit(ferryi_lane *lane, const struct ferryi_copy *copy)
+ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
 {
-    ferryi_device *device = lane->device;
+    ferryi_device *device = timeline->device;
     switch (copy->direction) {
-    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, lane->native);
-    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes, lane->native);
+    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, timeline->native);
+    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes, timeline->native);
     case FERRY_DIRECTION_PEER:
-        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, lane->native);
-    default: return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, lane->native);
+        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, timeline->native);
+    default: return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, timeline->native);
     }
 }
 
 ferry_status
 ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target)
 {
-    ferryi_lane *lane = run->lane;
+    ferryi_timeline *timeline = run->timeline;
     const size_t bytes = chunk->bytes;
-    ferry_status status = FERRYI_CALL(lane->device, copy_upload, target + run->done, chunk->memory, bytes, lane->native);
+    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, target + run->done, chunk->memory, bytes, timeline->native);
     bool sent = status == FERRY_OK;
     if (sent) {
         run->queued = true;
-        status = ferryi_chunk_mark(ring, chunk, ring->place, lane->native);
+        status = ferryi_chunk_mark(ring, chunk, ring->place, timeline->native);
     }
     ferryi_ring_give(ring, chunk);
     if (sent) {
@@ -181,12 +181,12 @@ ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_
 ferry_status
 ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, const char *source, bool wait)
 {
-    ferryi_lane *lane = run->second ? run->second : run->lane;
-    ferry_status status = FERRYI_CALL(lane->device, copy_download, chunk->memory, source, chunk->bytes, lane->native);
+    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
+    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory, source, chunk->bytes, timeline->native);
     if (status == FERRY_OK) {
         run->queued = true;
-        status = wait ? ferryi_chunk_settle(ring, chunk, run->source_place, lane->native)
-                      : ferryi_chunk_mark(ring, chunk, run->source_place, lane->native);
+        status = wait ? ferryi_chunk_settle(ring, chunk, run->source_place, timeline->native)
+                      : ferryi_chunk_mark(ring, chunk, run->source_place, timeline->native);
     }
     if (status != FERRY_OK)
         ferryi_ring_give(ring, chunk);
@@ -243,8 +243,8 @@ write_trace(const struct ferryi_run *run)
         arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("offset", offset);
     struct ferryi_trace_entry entry = {.phase = 'X', .category = FERRYI_TRACE_PLAIN("transfer"), .name = FERRYI_TRACE_ANY(direction_name(run->direction)),
                                        .begun_ns = run->begun_ns, .arguments = arguments, .argument_count = count};
-    if (run->lane)
-        entry.stream = (struct ferryi_trace_stream){run->lane->place, run->lane->number};
+    if (run->timeline)
+        entry.stream = (struct ferryi_trace_stream){run->timeline->place, run->timeline->number};
     ferryi_trace_add(run->engine->config.file_trace, &entry);
 }
 
@@ -288,9 +288,9 @@ ferryi_run_settle(struct ferryi_run *run)
     if (!run->queued)
         return;
     char *before = ferryi_last_error_copy();
-    ferryi_lane *lanes[] = {run->second, run->lane};
+    ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
-        if (lanes[i] && FERRYI_CALL(lanes[i]->device, stream_synchronize, lanes[i]->native) != FERRY_OK)
+        if (timelines[i] && FERRYI_CALL(timelines[i]->device, stream_synchronize, timelines[i]->native) != FERRY_OK)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING, "wait for what a failed transfer had queued: %s",
                        ferry_last_error());
     }

@@ -7,9 +7,9 @@
  * cross, on the device's side when elements are transformed on the way.
  */
 
-#include "src/transfer/crew.h"
+#include "src/transfer/helpers.h"
 #include "src/transfer/engine.h"
-#include "src/transfer/pace.h"
+#include "src/transfer/throttle.h"
 #include "src/transfer/ring.h"
 #include "src/transfer/traffic.h"
 #include "src/transfer/tuning.h"
@@ -20,7 +20,7 @@ FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
-        ferryi_lane *in, *out;  /* opened at first need */
+        ferryi_timeline *in, *out;  /* opened at first need */
         void *scatter_module;
         bool scatter_asked;
     };
@@ -40,7 +40,7 @@ struct ferryi_engine {
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
     _Atomic uint64_t chunks, helper_chunks;      /* that carried bytes; of them, by helpers */
     _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */
-    struct ferryi_crew crew;
+    struct ferryi_helpers helpers;
     struct ferryi_pins pins;
 };
 
@@ -48,7 +48,7 @@ struct ferryi_engine {
 struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
-    bool shared;   /* the crew fills and drains too */
+    bool shared;   /* the helpers fills and drains too */
     size_t window; /* chunks that may be filled, or drained, at once */
     size_t until;  /* stop when so many bytes of the run are done; SIZE_MAX: go to the end */
 };
@@ -60,11 +60,11 @@ struct ferryi_run {
     const struct ferryi_transform *transform; /* of what crosses; or NULL */
     ferry_direction direction;
     int target_place, source_place; /* source -1: a fill */
-    ferryi_lane *lane;              /* NULL: the host itself */
-    ferryi_lane *second;            /* the lane that reads, of a staged peer copy */
+    ferryi_timeline *timeline;              /* NULL: the host itself */
+    ferryi_timeline *second;            /* the timeline that reads, of a staged peer copy */
     bool staged;
     bool profiled;                  /* a range of a profiler is open for it */
-    bool queued;                    /* work was handed to a lane, and not waited for since */
+    bool queued;                    /* work was handed to a timeline, and not waited for since */
     size_t bytes;                   /* of this transfer */
     size_t done;                    /* submitted, or arrived where the transfer waits for that */
 };
@@ -76,7 +76,7 @@ bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
 /* A transfer between two places, its direction found out. Nothing but beginning it comes before its beginning. */
-struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_lane *lane,
+struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_timeline *timeline,
                                   struct ferryi_transfer_job *job);
 /* CANCELLED when the job was cancelled before anything moved. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
@@ -88,10 +88,10 @@ ferry_status ferryi_run_progress(struct ferryi_run *run);
 void ferryi_run_count_chunk(const struct ferryi_run *run);
 /* Bytes that the host copied into or out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes);
-/* Count, settle a failure, tell the trace. Returns the status, with what arrived in the sentence. */
+/* Count, settle a failure, tell the trace. Returns the status, with what arrived in the message. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Wait for what a failed transfer has queued and not waited for yet; keeps this thread's sentence. */
+/* Wait for what a failed transfer has queued and not waited for yet; keeps this thread's message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
 /* How many bytes the next part has: at most `largest`, what the options allow, and what is left; a multiple of `unit`. */
@@ -101,11 +101,11 @@ bool ferryi_run_is_watched(const struct ferryi_run *run);
 
 /* Copy `bytes` of host memory as the next of the run, as memmove() does; part by part where it is watched. */
 ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes);
-/* The host reads and writes the memory now: what the lane was ordered after must be over. */
-ferry_status ferryi_run_wait_for_lane(const struct ferryi_run *run);
+/* The host reads and writes the memory now: what the timeline was ordered after must be over. */
+ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Queue one copy on the lane, by the call that its direction has. */
-ferry_status ferryi_run_submit(ferryi_lane *lane, const struct ferryi_copy *copy);
+/* Queue one copy on the timeline, by the call that its direction has. */
+ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
 /* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the chunk back. */
 ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target);
 /*
@@ -118,7 +118,7 @@ ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, 
 /* Transfers of pageable memory through a ring (staged.c), from where the run is, by its transform. Host pointers advance by host elements. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
-/* From the source device's memory through the ring, the target device's; `run->second` is the source device's lane. */
+/* From the source device's memory through the ring, the target device's; `run->second` is the source device's timeline. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source);
 
 /* The plain way through the small ring of a place, by the caller alone. */
@@ -130,14 +130,14 @@ size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
 /* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* What the caller ordered the run's lane after comes before what `later`, of another device, does next. */
-ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_lane *later);
+/* What the caller ordered the run's timeline after comes before what `later`, of another device, does next. */
+ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
 /* False when it was found that the device cannot copy from that place; the way there is then forgotten. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
-/* The small ring of a place, and its lanes. */
+/* The small ring of a place, and its timelines. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-ferry_status ferryi_engine_open_lane(ferryi_engine *engine, int place, bool out_of, ferryi_lane **out);
+ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of, ferryi_timeline **out);
 
 #endif

@@ -40,7 +40,7 @@ ferryi_scatter_is_ready(ferryi_engine *engine, int place)
 }
 
 ferry_status
-ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_lane *lane, const struct ferryi_copy *copies, size_t count,
+ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline, const struct ferryi_copy *copies, size_t count,
                       struct ferryi_scatter_entry *table)
 {
     struct ferryi_port *port = &engine->ports[place];
@@ -50,7 +50,7 @@ ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_lane *lane, const
     const struct ferryi_launch launch = {.function = atomic_load_explicit(&port->scatter, memory_order_acquire),
                                          .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
                                          .arguments = arguments};
-    ferry_status status = FERRYI_CALL(lane->device, launch, &launch, lane->native);
+    ferry_status status = FERRYI_CALL(timeline->device, launch, &launch, timeline->native);
     if (status == FERRY_ERROR_UNSUPPORTED)
         atomic_store_explicit(&port->scatter, NULL, memory_order_release);
     return status;

@@ -20,7 +20,7 @@ struct ferryi_scatter_entry {
 /* Can pieces of this place's device go this way? Loads the kernel at the first call; a device that does not take it is asked once. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);
 /* Queue it for `count` copies, with `table`, pinned memory that stays until the work is done. UNSUPPORTED: never ready again. */
-ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_lane *lane, const struct ferryi_copy *copies, size_t count,
+ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline, const struct ferryi_copy *copies, size_t count,
                                    struct ferryi_scatter_entry *table);
 /* Give the kernel back, at the engine's end. */
 void ferryi_scatter_clear(ferryi_engine *engine, int place);

@@ -52,8 +52,8 @@ begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const str
         *task = (struct ferryi_task){.done = true};
         return side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
     }
-    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes, .doer = task->doer};
-    ferryi_crew_give(&run->engine->crew, task, how->shared);
+    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes, .helper = task->helper};
+    ferryi_helpers_submit(&run->engine->helpers, task, how->shared);
     return FERRY_OK;
 }
 
@@ -63,8 +63,8 @@ end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
 {
     struct ferryi_task *task = &chunk->task;
     ferryi_engine *engine = run->engine;
-    ferryi_crew_finish(&engine->crew, task);
-    if (task->doer > FERRYI_CREW_GIVER)
+    ferryi_helpers_finish(&engine->helpers, task);
+    if (task->helper > FERRYI_HELPERS_SUBMITTER)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     if (task->bytes > 0)
         ferryi_run_count_copied(run, task->loop, task->bytes);
@@ -111,7 +111,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     }
     while (filling.count > 0) {
         struct ferryi_chunk *chunk = ferryi_chain_pop(&filling);
-        ferryi_crew_finish(&run->engine->crew, &chunk->task);
+        ferryi_helpers_finish(&run->engine->helpers, &chunk->task);
         ferryi_ring_give(ring, chunk);
     }
     return status;
@@ -185,7 +185,7 @@ abort_flight(struct flight *flight)
 {
     while (flight->landing.count > 0) {
         struct ferryi_chunk *chunk = ferryi_chain_pop(&flight->landing);
-        ferryi_crew_finish(&flight->run->engine->crew, &chunk->task);
+        ferryi_helpers_finish(&flight->run->engine->helpers, &chunk->task);
         ferryi_ring_give(flight->ring, chunk);
     }
     while (flight->flying.count > 0)
@@ -288,20 +288,20 @@ land_on_peer(struct flight *flight, struct ferryi_chunk *chunk)
 }
 
 ferry_status
-ferryi_run_order(struct ferryi_run *run, ferryi_lane *later)
+ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
 {
-    ferryi_lane *lane = run->lane;
-    ferryi_device *device = lane->device;
+    ferryi_timeline *timeline = run->timeline;
+    ferryi_device *device = timeline->device;
     void *event;
     ferry_status status = FERRYI_CALL(device, event_create, &event);
     if (status != FERRY_OK)
         return status;
-    status = FERRYI_CALL(device, event_record, event, lane->native);
+    status = FERRYI_CALL(device, event_record, event, timeline->native);
     if (status == FERRY_OK && ferryi_engine_same_kind(device, later->device))
         status = FERRYI_CALL(later->device, stream_wait, later->native, event);
     else if (status == FERRY_OK)
         status = FERRYI_CALL(device, event_synchronize, event);
-    ferryi_pace_drop_event(run->engine->config.log, device, event);
+    ferryi_throttle_drop_event(run->engine->config.log, device, event);
     return status;
 }
 

@@ -37,7 +37,7 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     if (bytes < FERRYI_HELP_FROM && engine->config.threads == 0)
         return 0;
     unsigned wanted = ferryi_staging_helpers(engine, place);
-    unsigned running = ferryi_crew_start(&engine->crew, wanted);
+    unsigned running = ferryi_helpers_start(&engine->helpers, wanted);
     return running < wanted ? running : wanted;
 }
 

@@ -61,8 +61,8 @@ DEFECTS = [
         ("src/pool/magazine.c", "return block->list < FERRYI_POOL_CLASSES && make_room(", "return make_room(")],
         ["tests/unit/test_pool_compact"]),
     Defect("prefetch_keeps_its_stream", [
-        ("src/buffer/async.c", "        status = ferryi_copy_lane(buffer->store, place, &call.main.lane);",
-         "        call.main.lane = place && ferryi_lane_is_numbered(lane) ? lane : NULL;")],
+        ("src/copy/async.c", "        status = ferryi_copy_timeline(buffer->store, place, &call.main.lane);",
+         "        call.main.lane = place && ferryi_timeline_is_numbered(lane) ? lane : NULL;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [
         ("src/buffer/buffer.h", "    size_t elements = count == FERRY_REST ? all - offset : count;",
@@ -96,7 +96,7 @@ DEFECTS = [
          "    ferryi_claim_commit_relied(access);\n    ferryi_store_unlock(store);\n    return status;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_together"]),
     Defect("coherent_source", [
-        ("src/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],
+        ("src/map/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],
         ["tests/unit/test_coherence"]),
     Defect("evict_under_write", [
         ("src/buffer/claim.c", "bool needed = ferryi_claim_writes(claim->access) &&", "bool needed = false && ferryi_claim_writes(claim->access) &&")]),
@@ -106,7 +106,7 @@ DEFECTS = [
         ("src/buffer/store.c", "store->next_id = context->last_id;", "store->next_id = 0;")],
         ["tests/buffer/test_buffer_together", "tests/buffer/test_buffer_scopes"]),
     Defect("abandon_never_written", [
-        ("src/coherence.c", "return places == 0 ? FERRYI_ZEROS | bit : places | bit;", "return places | bit;")],
+        ("src/map/coherence.c", "return places == 0 ? FERRYI_ZEROS | bit : places | bit;", "return places | bit;")],
         ["tests/unit/test_coherence"]),
     Defect("callbacks_wait", [
         ("src/base/callback.h", "return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;", "return true;"),
@@ -121,13 +121,13 @@ DEFECTS = [
          "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_worker_is_here();")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
-        ("src/buffer/bodies.c", "    while (bodies->count > 0 && (!entry_at(bodies, 0)->pending", "    while (false && (!entry_at(bodies, 0)->pending")],
+        ("src/buffer/pending_calls.c", "    while (bodies->count > 0 && (!entry_at(bodies, 0)->pending", "    while (false && (!entry_at(bodies, 0)->pending")],
         ["tests/unit/test_launch"]),
     Defect("wrap_alignment_waste", [
         ("src/buffer/buffer.c", "lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN",
          "lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN")]),
     Defect("prefetch_logs_an_error", [
-        ("src/buffer/async.c", "{.run = run_prefetch, .is_hint = true}", "{.run = run_prefetch, .is_hint = false}")],
+        ("src/copy/async.c", "{.run = run_prefetch, .is_hint = true}", "{.run = run_prefetch, .is_hint = false}")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("complex_truncate_tail", [
         ("src/convert/kernels.c", "    LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)\n",

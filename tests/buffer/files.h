@@ -24,7 +24,7 @@ void expect_integers(const char *path, size_t offset, size_t count, int first);
 void expect_counting_file(const char *path, size_t count);
 size_t file_bytes(const char *path);
 
-/* This thread's sentence names both. */
+/* This thread's message names both. */
 void expect_said(const char *path, const char *more);
 
 #endif

@@ -34,7 +34,7 @@
 #include <ferry/uint32.h>
 #include <ferry/uint64.h>
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -71,11 +71,11 @@ void fixture_expect_log(fixture *f, const char *part);
 void support_check(ferry_status expected, ferry_status got, const char *call, const char *file, int line);
 /* Of a random test: printed by failing checks while it is not 0. */
 extern uint64_t support_seed;
-/* A sentence that no call of the library writes. */
+/* A message that no call of the library writes. */
 void support_clear_error(void);
 
 #define OK(call) support_check(FERRY_OK, (call), #call, __FILE__, __LINE__)
-/* The call fails with this status and leaves a sentence of its own. */
+/* The call fails with this status and leaves a message of its own. */
 #define FAILS(status, call) (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
 
 #define STATE(buffer, name) assert_string_equal(ferry_state_name(ferry_buffer_state(buffer)), #name)

@@ -433,7 +433,7 @@ note_error(ferry_log_level level, const char *message, void *user)
 
 /* "A failure is told by the event, or else by the log": the device holds less than the copy needs. */
 static void
-test_a_failure_is_told_by_the_event_or_by_the_log(void **state)
+test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
 {
     (void)state;
     int32_t *values = counting(1);
@@ -491,7 +491,7 @@ main(void)
         TEST(test_events_and_buffers_may_go_first),
         cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
         cmocka_unit_test(test_progress_is_that_of_the_moment),
-        cmocka_unit_test(test_a_failure_is_told_by_the_event_or_by_the_log),
+        cmocka_unit_test(test_a_failure_is_reported_by_the_event_or_by_the_log),
         cmocka_unit_test(test_a_prefetch_without_memory_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <ferry/int16_convert.h>
 #include <ferry/int_convert.h>
 
-#include "src/buffer/convert_device.h"
+#include "src/copy/device_convert.h"
 #include "tests/support/fault.h"
 #include "tests/support/copies.h"
 

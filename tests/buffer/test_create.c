@@ -101,7 +101,7 @@ test_alignment_of_elements_is_kept(void **state)
 
 /* Two structs of one name, such as those of two versions of a library, are told apart. */
 static void
-test_namesakes_are_told_apart(void **state)
+test_namesakes_are_reported_apart(void **state)
 {
     fixture *f = *state;
     const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
@@ -431,7 +431,7 @@ main(void)
         cmocka_unit_test(test_counts_are_checked_against_the_limit),
         TEST(test_counts_are_checked_against_sizes),
         TEST(test_alignment_of_elements_is_kept),
-        TEST(test_namesakes_are_told_apart),
+        TEST(test_namesakes_are_reported_apart),
         TEST(test_buffers_are_found_by_name),
         TEST(test_three_gibibytes_work),
         TEST(test_create_from_copies),

@@ -8,7 +8,7 @@
 
 /*
  * "Every function checks its arguments at this edge": each public function with each wrong argument gives the named
- * status and a sentence, writes no output and changes nothing.
+ * status and a message, writes no output and changes nothing.
  */
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
@@ -491,7 +491,7 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The sentence names the scope. */
+/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The message names the scope. */
 #define BLOCKED(buffer, place, call)                                                                \
     do {                                                                                            \
         REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                  \
@@ -762,7 +762,7 @@ no(size_t bytes_done, size_t bytes_total, void *user)
     return false;
 }
 
-/* A failing call's sentence says what was being done, to what, with how much, and why. */
+/* A failing call's message says what was being done, to what, with how much, and why. */
 static void
 test_sentences_name_the_buffer_and_the_numbers(void **state)
 {

@@ -1328,7 +1328,7 @@ test_the_device_is_lost_without_memory(void **state)
     lose_every_call();
 }
 
-/* -- bodies that fail ------------------------------------------------------------------------------- */
+/* -- host functions that fail ------------------------------------------------------------------------------- */
 
 static ferry_status
 failing_body(const ferry_call *call, void *user)
@@ -1377,7 +1377,7 @@ check_failing_body(struct world *world)
 }
 
 static void
-test_failing_bodies(void **state)
+test_failing_pending_calls(void **state)
 {
     static struct world world;
     static const ferryi_device_kind *const kinds[] = {&ferryi_emulated_kind, &lazy_kind, &ferryi_host_kind};
@@ -1427,7 +1427,7 @@ main(void)
         cmocka_unit_test_teardown(test_wraps_that_fail_to_come_back, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost_without_memory, disarm),
-        cmocka_unit_test_teardown(test_failing_bodies, disarm),
+        cmocka_unit_test_teardown(test_failing_pending_calls, disarm),
     };
     lazy_register();
     fault_register();

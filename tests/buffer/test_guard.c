@@ -198,7 +198,7 @@ note_warning(ferry_log_level level, const char *message, void *user)
 
 /* Closed pages that the system does not open are reported before they fault, with nothing held: other threads use guarded buffers meanwhile. */
 static void
-test_refused_pages_are_told(void **state)
+test_refused_pages_are_reported(void **state)
 {
     (void)state;
     ferry_context *context;
@@ -324,7 +324,7 @@ main(void)
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_no_memory_for_guards),
-        GUARDED(test_refused_pages_are_told),
+        GUARDED(test_refused_pages_are_reported),
     };
     sigaction(SIGSEGV, NULL, &uncaught);
     return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

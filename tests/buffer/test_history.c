@@ -189,15 +189,15 @@ model_state(const struct model *m, size_t begin, size_t end)
 static void
 model_forget(struct history *h, struct model *m, size_t begin, size_t end, int place)
 {
-    int refuge = 0;
+    int fallback = 0;
     if (place == 0)
-        for (refuge = 1; refuge < h->f.places && !(m->exists & BIT(refuge));)
-            refuge++;
-    if (place == 0 && !(m->exists & BIT(refuge)))
-        refuge = 1;
+        for (fallback = 1; fallback < h->f.places && !(m->exists & BIT(fallback));)
+            fallback++;
+    if (place == 0 && !(m->exists & BIT(fallback)))
+        fallback = 1;
     for (size_t i = begin; i < end; i++) {
         if (m->cells[i].written && m->cells[i].places == BIT(place))
-            model_bring(h, m, i, i + 1, refuge);
+            model_bring(h, m, i, i + 1, fallback);
         m->cells[i].places &= (uint16_t)~BIT(place);
     }
 }

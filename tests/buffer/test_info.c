@@ -338,7 +338,7 @@ test_a_destroyed_context_has_nothing_to_tell(void **state)
 
 struct sites {
     ferryi_mutex mutex;
-    unsigned told, named;
+    unsigned reported, named;
     char last[256];
 };
 
@@ -347,7 +347,7 @@ note_site(const ferry_trace *trace, void *user)
 {
     struct sites *sites = user;
     ferryi_mutex_lock(&sites->mutex);
-    sites->told++;
+    sites->reported++;
     sites->named += strstr(trace->site, "play_transfers+0x") == trace->site;
     snprintf(sites->last, sizeof(sites->last), "%s: %s", trace->reason, trace->site);
     ferryi_mutex_unlock(&sites->mutex);
@@ -360,15 +360,15 @@ void play_transfers(fixture *f, struct sites *sites);
 static void
 expect_named(const struct sites *sites, const char *call)
 {
-    if (sites->named != sites->told)
+    if (sites->named != sites->reported)
         fail_msg("%s: %s", call, sites->last);
 }
 
-#define TOLD(call)                                         \
+#define REPORTED(call)                                         \
     do {                                                   \
-        unsigned before_ = sites->told;                    \
+        unsigned before_ = sites->reported;                    \
         OK(call);                                          \
-        assert_true(sites->told > before_ || f->coherent); \
+        assert_true(sites->reported > before_ || f->coherent); \
         expect_named(sites, #call);                        \
     } while (0)
 
@@ -383,20 +383,20 @@ play_transfers(fixture *f, struct sites *sites)
     int five = 5;
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &a));
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &b));
-    TOLD(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, NULL));
-    TOLD(ferry_buffer_open_device(a, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &p));
+    REPORTED(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, NULL));
+    REPORTED(ferry_buffer_open_device(a, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
-    TOLD(ferry_buffer_open_host(a, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
+    REPORTED(ferry_buffer_open_host(a, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
-    TOLD(ferry_buffer_sync_to(a, 0, FERRY_REST, 1, NULL));
-    TOLD(ferry_buffer_fill(a, INT, 0, 1000, &five, NULL));
-    TOLD(ferry_buffer_copy_to(a, INT, 0, numbers, 1000, NULL));
-    TOLD(ferry_buffer_copy(b, INT, 0, a, 0, 1000, NULL));
+    REPORTED(ferry_buffer_sync_to(a, 0, FERRY_REST, 1, NULL));
+    REPORTED(ferry_buffer_fill(a, INT, 0, 1000, &five, NULL));
+    REPORTED(ferry_buffer_copy_to(a, INT, 0, numbers, 1000, NULL));
+    REPORTED(ferry_buffer_copy(b, INT, 0, a, 0, 1000, NULL));
     OK(ferry_buffer_view(a, INT, 0, 500, &view));
     touch(f, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
-    TOLD(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
+    REPORTED(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
-    TOLD(ferry_buffer_evict(a, 1));
+    REPORTED(ferry_buffer_evict(a, 1));
     OK(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, ASYNC(f->stream, &event)));
     OK(ferry_event_synchronize(event));
     expect_named(sites, "copy_from_async");
@@ -404,7 +404,7 @@ play_transfers(fixture *f, struct sites *sites)
     ferry_copy_region rows = ferry_buffer_region_to(a, INT, 0, numbers, 5);
     rows.rows = 100;
     rows.source.row_pitch = rows.target.row_pitch = 10;
-    TOLD(ferry_copy(&rows, 1, NULL));
+    REPORTED(ferry_copy(&rows, 1, NULL));
     DESTROY_BUFFERS(&view, &a, &b);
 }
 
@@ -438,7 +438,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});
     b = make_counting(&f, 10, 0);
     touch(&f, b, 1, FERRY_READ, 0, FERRY_REST);
-    assert_true(f.coherent || sites.told > 0);
+    assert_true(f.coherent || sites.reported > 0);
     assert_int_equal(sites.named, 0);
     OK(ferry_buffer_get_info(b, &info));
     assert_string_equal(info.site, "");

@@ -140,7 +140,7 @@ test_hints_where_nobody_takes_them(void **state)
 
 /* The location reaches the driver, in calls of either generation. */
 static void
-test_the_driver_is_told_the_location(void **state)
+test_the_driver_is_reported_the_location(void **state)
 {
     fixture *f = *state;
     const char *library = getenv("FERRY_CUDA_LIBRARY");
@@ -225,7 +225,7 @@ main(void)
         TEST(test_prefetches_are_counted),
         TEST(test_the_six_advices),
         TEST(test_hints_where_nobody_takes_them),
-        TEST(test_the_driver_is_told_the_location),
+        TEST(test_the_driver_is_reported_the_location),
         cmocka_unit_test(test_managed_memory_without_concurrent_access),
         TEST(test_batches_of_managed_buffers),
     };

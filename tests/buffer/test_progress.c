@@ -587,11 +587,11 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         complain(&w, ferry_status_name(status), nth);
     /* What was told has arrived, at least. */
     assert_true(arrived >= watch.last);
-    const char *sentence = strstr(ferry_last_error(), " bytes of which arrived");
-    if (status != FERRY_OK && sentence) {
-        while (sentence > ferry_last_error() && !strchr(",:", sentence[-1]))
-            sentence--;
-        assert_int_equal(sscanf(sentence, " %zu of", &bytes), 1);
+    const char *message = strstr(ferry_last_error(), " bytes of which arrived");
+    if (status != FERRY_OK && message) {
+        while (message > ferry_last_error() && !strchr(",:", message[-1]))
+            message--;
+        assert_int_equal(sscanf(message, " %zu of", &bytes), 1);
         assert_true(arrived >= bytes && bytes >= watch.last);
     }
     OK(operation->run(&w, NULL));

@@ -253,7 +253,7 @@ test_managed_memory_is_not_evicted(void **state)
 
 /* -- devices that refuse ---------------------------------------------------------------------------- */
 
-/* One stamp stands for writes of two streams. When neither can be made to wait for the other, that is told, and goes on. */
+/* One sync point stands for writes of two streams. When neither can be made to wait for the other, that is told, and goes on. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {

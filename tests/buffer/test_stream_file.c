@@ -22,9 +22,9 @@ struct job {
     bool waits_for_next;       /* does not return before the next chunk has been loaded */
     uint64_t loaded_before;    /* by others */
     size_t device_most, host_most; /* bytes live at place 1, and at the host, over all calls */
-    size_t tells, told, total, stop_at;
-    bool expects_work;         /* what is told to be done has been done: bodies since `bodies_before` */
-    unsigned bodies_before;
+    size_t tells, reported, total, stop_at;
+    bool expects_work;         /* what is told to be done has been done: host functions since `pending_calls_before` */
+    unsigned pending_calls_before;
 };
 
 static size_t
@@ -83,11 +83,11 @@ static bool
 keep_going(size_t done, size_t total, void *user)
 {
     struct job *job = user;
-    assert_true(done > job->told && done <= total);
-    job->told = done;
+    assert_true(done > job->reported && done <= total);
+    job->reported = done;
     job->total = total;
     if (job->expects_work)
-        assert_true((work_done() - job->bodies_before) * (size_t)CHUNK * 4 >= done);
+        assert_true((work_done() - job->pending_calls_before) * (size_t)CHUNK * 4 >= done);
     return ++job->tells != job->stop_at;
 }
 
@@ -127,7 +127,7 @@ test_every_element_passes_once(void **state)
     OK(ferry_file_pipeline(f->context, &options));
     expect_moved(f, &before, COUNT * 4, COUNT * 4);
     assert_true(job.chunks == CHUNKS && job.elements == COUNT);
-    assert_true(job.told == COUNT * 4 && job.total == COUNT * 4);
+    assert_true(job.reported == COUNT * 4 && job.total == COUNT * 4);
     expect_integers(output, 0, COUNT, 1);
     expect_counting_file(input, COUNT);
     assert_true(stats.chunks == CHUNKS && stats.bytes_read == COUNT * 4 && stats.bytes_written == COUNT * 4 && stats.bytes_direct == 0);
@@ -151,14 +151,14 @@ test_shapes(void **state)
             assert_int_equal(job.elements, counts[c]);
             assert_int_equal(job.chunks, (counts[c] + CHUNK - 1) / CHUNK);
             options.chunk_bytes = 0;
-            job.chunks = job.told = 0;
+            job.chunks = job.reported = 0;
             job.next_offset = 0;
             OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.chunks, 1);
             /* Less than one element is one. */
             options.chunk_bytes = 1;
             options.bytes = counts[c] > 7 ? 28 : counts[c] * 4;
-            job.chunks = job.told = 0;
+            job.chunks = job.reported = 0;
             job.next_offset = 0;
             OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.chunks, options.bytes / 4);
@@ -185,12 +185,12 @@ test_parts_of_files(void **state)
 
     /* What is behind the range stays, or goes. */
     write_counting_file(output, COUNT);
-    job.next_offset = job.told = 0;
+    job.next_offset = job.reported = 0;
     options.output_offset = 400;
     options.keep_rest = true;
     OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(output), COUNT * 4);
-    job.next_offset = job.told = 0;
+    job.next_offset = job.reported = 0;
     options.keep_rest = false;
     OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(output), 400 + 2500 * 4);
@@ -207,12 +207,12 @@ test_in_place(void **state)
     OK(ferry_file_pipeline(f->context, &options));
     expect_integers(path, 0, COUNT, 1);
     /* A part of it leaves the rest. */
-    job.next_offset = job.told = 0;
+    job.next_offset = job.reported = 0;
     options.bytes = 40;
     OK(ferry_file_pipeline(f->context, &options));
     assert_int_equal(file_bytes(path), COUNT * 4);
     options.output_offset = 4;
-    job.next_offset = job.told = 0;
+    job.next_offset = job.reported = 0;
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(f->context, &options));
     assert_int_equal(job.next_offset, 0);
     work_close(&job.w);
@@ -233,7 +233,7 @@ test_around_the_page_cache(void **state)
         options.input_offset = offset;
         options.chunk_bytes = 65536;
         options.stats = &stats;
-        job.next_offset = job.told = 0;
+        job.next_offset = job.reported = 0;
         ferry_transfer_stats before = moved(f);
         OK(ferry_file_pipeline(f->context, &options));
         expect_moved(f, &before, 1200000 - offset, 1200000 - offset);
@@ -350,7 +350,7 @@ test_memory_is_bounded(void **state)
 static void
 expect_failure(struct job *job, ferry_status expected, const ferry_file_pipeline_options *options, const char *why)
 {
-    job->next_offset = job->chunks = job->told = job->tells = 0;
+    job->next_offset = job->chunks = job->reported = job->tells = 0;
     FAILS(expected, ferry_file_pipeline(job->f->context, options));
     if (*why)
         expect_said(options->input, why);
@@ -385,7 +385,7 @@ test_callbacks_that_fail(void **state)
     job.fail_at = 1;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "0 of");
     /* And after it all is well. */
-    job.fail_at = job.next_offset = job.told = 0;
+    job.fail_at = job.next_offset = job.reported = 0;
     OK(ferry_file_pipeline(f->context, &options));
     expect_integers(output, 0, COUNT, 1);
     work_close(&job.w);
@@ -400,7 +400,7 @@ test_progress_that_cancels(void **state)
     ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
     job.stop_at = 2;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "cancelled");
-    assert_true(job.tells == 2 && job.told < COUNT * 4);
+    assert_true(job.tells == 2 && job.reported < COUNT * 4);
     work_close(&job.w);
 }
 
@@ -414,11 +414,11 @@ test_progress_waits_for_the_work(void **state)
         skip();
     ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
     job.expects_work = true;
-    job.bodies_before = work_done();
+    job.pending_calls_before = work_done();
     work_delay(5000);
     OK(ferry_file_pipeline(f->context, &options));
     work_delay(0);
-    assert_int_equal(job.told, COUNT * 4);
+    assert_int_equal(job.reported, COUNT * 4);
     work_close(&job.w);
 }
 

@@ -293,8 +293,8 @@ static void
 test_without_a_number_the_end_waits(void **state)
 {
     fixture *f = *state;
-    ferry_stream *streams[FERRYI_LANES];
-    for (int i = 0; i < FERRYI_LANES; i++)
+    ferry_stream *streams[FERRYI_TIMELINES];
+    for (int i = 0; i < FERRYI_TIMELINES; i++)
         streams[i] = make_stream(f, 1);
     consumer c = consumer_new(f, 1);
     ferry_buffer *x = make_constant(f, 1);
@@ -308,7 +308,7 @@ test_without_a_number_the_end_waits(void **state)
     expect_was_read(&c, 4);
     ferry_buffer_destroy(&x);
     consumer_free(&c);
-    for (int i = 0; i < FERRYI_LANES; i++)
+    for (int i = 0; i < FERRYI_TIMELINES; i++)
         ferry_stream_destroy(&streams[i]);
 }
 
@@ -400,7 +400,7 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* The lanes of a context go with it: a scope that outlives it has nothing to be ordered with. */
+/* The timelines of a context go with it: a scope that outlives it has nothing to be ordered with. */
 static void
 test_after_the_end_of_the_context(void **state)
 {

@@ -148,7 +148,7 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* fakecuda's bodies: the third parameter is the count; the fourth, the control block, is known here. */
+/* fakecuda's host functions: the third parameter is the count; the fourth, the control block, is known here. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {

@@ -500,7 +500,7 @@ allocator_of(struct fake *fake)
 }
 
 static void
-test_a_take_without_memory_is_told_and_passed_over(void **state)
+test_a_take_without_memory_is_reported_and_passed_over(void **state)
 {
     struct fake fake = {.limit = 250};
     struct allocator allocator = allocator_of(&fake);
@@ -588,7 +588,7 @@ main(void)
         cmocka_unit_test(test_the_smallest_hole_that_fits_is_taken),
         cmocka_unit_test(test_streams_have_lists_of_their_own),
         cmocka_unit_test(test_no_byte_is_lost_or_given_twice),
-        cmocka_unit_test(test_a_take_without_memory_is_told_and_passed_over),
+        cmocka_unit_test(test_a_take_without_memory_is_reported_and_passed_over),
         cmocka_unit_test(test_samples_hold_the_most_of_their_stretch),
         cmocka_unit_test(test_the_smallest_limit_is_found),
     };

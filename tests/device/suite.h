@@ -40,14 +40,14 @@ suite_can(uint64_t capability)
 
 /* Call a slot that must succeed. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
-/* Call a slot that must fail with this status, and with a sentence. */
+/* Call a slot that must fail with this status, and with a message. */
 #define FAILS(expected, device, slot, ...)                                                                             \
     do {                                                                                                               \
         ferryi_fail(FERRY_OK, "%s", "");                                                                               \
         assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), expected);                                            \
         assert_string_not_equal(ferry_last_error(), "");                                                               \
     } while (0)
-/* Call a slot that this device lacks; the sentence names the slot. */
+/* Call a slot that this device lacks; the message names the slot. */
 #define LACKS(device, slot, ...)                                                                                       \
     do {                                                                                                               \
         FAILS(FERRY_ERROR_UNSUPPORTED, device, slot, __VA_ARGS__);                                                     \

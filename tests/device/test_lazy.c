@@ -187,7 +187,7 @@ test_destroyed_streams_stay_lazy(void **state)
 }
 
 static void
-test_memory_given_back_too_early_is_told(void **state)
+test_memory_given_back_too_early_is_reported(void **state)
 {
     struct scene *scene = *state;
     OK(copy_upload, scene->memory, scene->pinned, BYTES, scene->first);
@@ -212,7 +212,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_host_functions_are_lazy_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_devices_are_lazy_across, setup, teardown),
         cmocka_unit_test_setup_teardown(test_destroyed_streams_stay_lazy, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_memory_given_back_too_early_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_given_back_too_early_is_reported, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

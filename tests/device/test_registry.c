@@ -47,7 +47,7 @@ assert_refuses(const char *spec, ferry_status expected)
     if (status != expected)
         fail_msg("\"%s\": %s and not %s", spec, ferry_status_name(status), ferry_status_name(expected));
     assert_int_equal(count, -1);
-    /* The sentence repeats the list. */
+    /* The message repeats the list. */
     assert_non_null(strstr(ferry_last_error(), spec));
 }
 

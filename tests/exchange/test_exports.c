@@ -33,7 +33,7 @@ export(ferry_lease *lease, const ferry_layout *layout)
     assert_int_equal(tensor->version.major, 1);
     assert_int_equal(tensor->version.minor, 0);
     assert_int_equal(tensor->dl_tensor.byte_offset, 0);
-    assert_int_equal(tensor->dl_tensor.dtype.lanes, 1);
+    assert_int_equal(tensor->dl_tensor.dtype.timelines, 1);
     return tensor;
 }
 

@@ -405,9 +405,9 @@ test_every_element_type(void **state)
         }
     }
     assert_int_equal(found, LENGTH(types));
-    for (unsigned lanes = 0; lanes < 5; lanes += 2) {
+    for (unsigned timelines = 0; timelines < 5; timelines += 2) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, 2);
-        tensor->dl_tensor.dtype.lanes = (uint16_t)lanes;
+        tensor->dl_tensor.dtype.timelines = (uint16_t)timelines;
         refuses(f, UNSUPPORTED, VERSIONED, tensor, NULL);
     }
 }

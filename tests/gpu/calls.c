@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/context.h"
+#include "src/shell/shell.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu.h"
 

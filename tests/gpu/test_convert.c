@@ -15,7 +15,7 @@
 
 #include <ferry/ferry.h>
 
-#include "src/context.h"
+#include "src/shell/shell.h"
 #include "src/convert/kernels.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"

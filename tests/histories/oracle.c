@@ -273,7 +273,7 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
 }
 
 static void
-check_sentence(struct player *p, ferry_status status)
+check_message(struct player *p, ferry_status status)
 {
     const char *text = ferry_last_error();
     if (strlen(text) < 10)
@@ -292,7 +292,7 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         count_as_done(p, target, how);
         return true;
     }
-    check_sentence(p, status);
+    check_message(p, status);
     if (status == FERRY_ERROR_OUT_OF_RANGE && !(how & WHOLE_BUFFER) &&
         (race_may_be_short(p, target) || race_may_be_short(p, &p->second))) {
         p->counts.cut++;

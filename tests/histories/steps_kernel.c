@@ -6,7 +6,7 @@
 
 /* Host functions run on devices without code of their own. */
 static bool
-runs_host_bodies(struct player *p, int place)
+runs_host_functions(struct player *p, int place)
 {
     return strcmp(device_of(&p->world->f, place)->kind, "cuda") != 0;
 }
@@ -17,7 +17,7 @@ step_own_kernel(struct player *p)
 {
     struct target t = choose(p);
     int32_t first = fresh(p, t.count);
-    if (!runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+    if (!runs_host_functions(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
     begin_call(p, &t);
@@ -165,7 +165,7 @@ step_failing_late(struct player *p)
 {
     struct target t = choose(p);
     if (t.count == 0 || !p->world->failing || is_lent(p, t.subject, t.begin, t.count) ||
-        !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        !runs_host_functions(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
     drain(p);
@@ -188,7 +188,7 @@ step_failing_resize(struct player *p)
     int number = (int)(s - p->world->subjects);
     size_t count = s->count;
     if (is_racing(p, s) || t.handle != s->handle || t.count == 0 || t.begin == 0 || s->wrapped || !p->world->failing ||
-        is_lent(p, s, 0, LENGTH_MAX) || !runs_host_bodies(p, ferry_stream_place(stream_for(p))))
+        is_lent(p, s, 0, LENGTH_MAX) || !runs_host_functions(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
     drain(p);

@@ -25,10 +25,10 @@ BELOW = {
     "exchange": {"base", "device", "coherence", "valid_map", "context", "buffer"},
     "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert", "buffer"},
 }
-EVERYTHING = {"src/context.c", "src/context_pool.c"}  # wire all the others
+EVERYTHING = {"src/context.c", "src/buffer/place_pool.c"}  # wire all the others
 PURE = {"coherence"}  # standard headers only
 WHERE_THERE_IS_ONE = {"src/pool/nvtx.c", "src/base/profile.c"}  # left out of builds without its headers
-KIND_OF_CUDA = {"src/device/cuda.c", "src/device/registry.c", "src/device/device.h"}
+KIND_OF_CUDA = {"src/device/cuda.c", "src/device/devices.c", "src/device/device.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

@@ -17,7 +17,7 @@ EXEMPTIONS_MOST = 15
 HEADER = "src/base/lock_class.h"
 
 # What each snippet declares stands before its body; `{}` is where the statement goes.
-POOL = '#include "src/pool/slab.h"\nuint64_t f(ferry_pool *pool, ferryi_lane *lane);\nuint64_t f(ferry_pool *pool, ferryi_lane *lane) {{ (void)lane; {} }}\n'
+POOL = '#include "src/pool/slab.h"\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane);\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane) {{ (void)lane; {} }}\n'
 STORE = '#include "src/buffer/store.h"\nsize_t f(ferryi_store *store);\nsize_t f(ferryi_store *store) {{ {} }}\n'
 
 LOCK, UNLOCK = "ferryi_mutex_lock(&pool->mutex);", "ferryi_mutex_unlock(&pool->mutex);"

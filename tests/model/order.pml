@@ -2,12 +2,12 @@
 /*
  * Stamps, streams and events: the uses of one copy of two bytes, by the host and on streams that work when they like.
  *
- *   record_event, event_after    src/device/lane.c         record_event(), event_after(): the ring, under the lane's mutex
- *   stamp_wait                   src/device/lane.c         ferryi_stamp_wait(): a stream waits (seen) or the host does (done)
- *   is_done, is_ordered          src/device/lane.h         ferryi_stamp_is_done(), ferryi_stamp_is_ordered()
- *   stamp                        src/device/lane.h         ferryi_lane_stamp(); lane.c: ferryi_lane_stamp_since()
- *   note_joined                  src/device/lane.c         note_joined(): streams without a number, such as per-thread ones
- *   retire, recycle              src/device/lane.c         ferryi_lane_retire(), is_free(), lane_set_up()
+ *   record_event, event_after    src/stream/timeline.c         record_event(), event_after(): the ring, under the lane's mutex
+ *   stamp_wait                   src/stream/timeline.c         ferryi_sync_point_wait(): a stream waits (seen) or the host does (done)
+ *   is_done, is_ordered          src/stream/timeline.h         ferryi_sync_point_is_done(), ferryi_sync_point_is_ordered()
+ *   stamp                        src/stream/timeline.h         ferryi_timeline_sync_point(); lane.c: ferryi_timeline_sync_point_since()
+ *   note_joined                  src/stream/timeline.c         note_joined(): streams without a number, such as per-thread ones
+ *   retire, recycle              src/stream/timeline.c         ferryi_timeline_retire(), is_free(), lane_set_up()
  *   order                        src/buffer/store_order.c  ferryi_store_order()
  *   note                         src/buffer/store_order.c  ferryi_store_note_read(), ferryi_store_note_write(); access.c: note_use()
  *   claim                        src/buffer/claim.c        conflict_with(); the rest of it is protocol.pml's

@@ -9,7 +9,7 @@
  *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero(), hold()
  *   close                      src/buffer/access.c      close_at(); scope.c: close_write_hit(), close_read_hit()
  *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
- *   map                        src/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
+ *   map                        src/map/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
  *
  * A copy's byte is good when it has the newest value. Checked: whoever reads through an open scope sees good bytes when it opens
  * and when it closes (no stale read, mutual exclusion); every byte that the map gives to a place is good there and in the end every byte

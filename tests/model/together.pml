@@ -3,7 +3,7 @@
  * Scopes together: a write that is closed or abandoned, a list of two ranges that is opened on top of it, all or none, an eviction of the
  * other copy, and zeros that nobody wrote. Two bytes at two places; claims are waited for as protocol.pml has it.
  *
- *   join, forget, commit   src/coherence.c      ferryi_coherence_change()
+ *   join, forget, commit   src/map/coherence.c      ferryi_coherence_change()
  *   bring                  src/buffer/access.c  bring(); claim.c: ferryi_claim_uncovered()
  *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_commit_relied(); access.c: ferryi_access_prepare(), hold()
  *   abandon                src/buffer/scope.c   close_how(), ferryi_claim_relying()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those
- * that stand in it, their bodies what tests register. A cubin or fatbin is refused unless a test wants it taken. */
+ * that stand in it, their host functions what tests register. A cubin or fatbin is refused unless a test wants it taken. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>

@@ -14,7 +14,7 @@
  *             break; // every call of it has failed once
  *     }
  *
- * A call that fails this way reaches no device, writes nothing and sets the sentence "SLOT: fault injected at call N".
+ * A call that fails this way reaches no device, writes nothing and sets the message "SLOT: fault injected at call N".
  * Calls that give something back (close, memory_free, stream_destroy, event_destroy, host_unregister, code_unload)
  * are neither counted nor failed unless fault_include_releases(true); close never is.
  */

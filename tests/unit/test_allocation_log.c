@@ -316,7 +316,7 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
 
 /* A FIFO without readers takes nothing any more. */
 static void
-test_lost_lines_are_told_at_the_end(void **state)
+test_lost_lines_are_reported_at_the_end(void **state)
 {
     struct logged logged;
     (void)state;
@@ -442,7 +442,7 @@ main(void)
         cmocka_unit_test(test_statistics_are_as_without_a_log),
         cmocka_unit_test(test_threads_write_whole_lines_in_an_order_that_happened),
         cmocka_unit_test(test_a_file_that_cannot_be_made_is_an_error),
-        cmocka_unit_test(test_lost_lines_are_told_at_the_end),
+        cmocka_unit_test(test_lost_lines_are_reported_at_the_end),
         cmocka_unit_test(test_a_context_logs_each_pool_to_its_own_file),
         cmocka_unit_test(test_the_environment_numbers_contexts),
         cmocka_unit_test(test_a_context_whose_log_cannot_be_made_says_so),

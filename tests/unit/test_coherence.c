@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "src/coherence.h"
+#include "src/map/coherence.h"
 
 #define BYTES_MAX  5
 #define PLACES_MAX 3

@@ -14,7 +14,7 @@
 #include <ferry/double.h>
 
 #include "src/base/sanitizer.h"
-#include "src/convert/device.h"
+#include "src/convert/converter.h"
 #include "src/convert/kernels.h"
 #include "src/kernel/nvrtc.h"
 #include "tests/support/convert_kernels.h"

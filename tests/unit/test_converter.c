@@ -9,7 +9,7 @@
 #include <ferry/half.h>
 #include <ferry/int.h>
 
-#include "src/convert/device.h"
+#include "src/convert/converter.h"
 #include "tests/support/convert_kernels.h"
 
 enum { NO_BINARY = 209, LAUNCH_OUT_OF_MEMORY = 2 };
@@ -164,9 +164,9 @@ test_without_code(void **state)
         assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
         assert_non_null(strstr(last_message, "ferryi_double_to_int is run by the host"));
         assert_non_null(strstr(last_message, reasons[i]));
-        int told = messages;
+        int reported = messages;
         assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
-        assert_int_equal(messages, told);
+        assert_int_equal(messages, reported);
         assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, NULL, NULL, 1, NULL),
                          FERRY_ERROR_UNSUPPORTED);
         assert_says("without code");

@@ -443,12 +443,12 @@ test_statuses(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         void *memory = NULL;
-        char sentence[128];
+        char message[128];
         fake->fakecuda_fail_next("cuMemAlloc_v2", cases[i].code, 1);
         assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &memory), cases[i].status);
-        snprintf(sentence, sizeof(sentence), "allocate 4096 bytes of device memory on cuda:0: cuMemAlloc_v2: %s",
+        snprintf(message, sizeof(message), "allocate 4096 bytes of device memory on cuda:0: cuMemAlloc_v2: %s",
                  cases[i].name);
-        assert_string_equal(ferry_last_error(), sentence);
+        assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
         /* None of these ends the device. */
         OK(device->ops->synchronize(device));

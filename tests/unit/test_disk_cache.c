@@ -51,7 +51,7 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* The thread's sentence is made with its first failure, and kept. */
+    /* The thread's message is made with its first failure, and kept. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);

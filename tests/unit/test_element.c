@@ -310,7 +310,7 @@ take_in_spite_of_short_memory(const ferry_element *element)
     const ferry_element *kept = NULL;
     bool tripped = true;
     uint64_t nth;
-    ferryi_fail(FERRY_ERROR_IO, "nothing"); /* the thread has its sentence */
+    ferryi_fail(FERRY_ERROR_IO, "nothing"); /* the thread has its message */
     for (nth = 1; tripped; nth++) {
         int64_t live = short_memory_live();
         short_memory_arm(nth);

@@ -91,12 +91,12 @@ pinned(const void *pointer)
     return (struct ferryi_memory){.place = 0, .pointer = (void *)(uintptr_t)pointer, .pinned = true};
 }
 
-static ferryi_lane *
-lane_for(struct bench *b, int target, int source)
+static ferryi_timeline *
+timeline_for(struct bench *b, int target, int source)
 {
-    ferryi_lane *lane;
-    assert_int_equal(ferryi_engine_lane(b->engine, target, source, &lane), FERRY_OK);
-    return lane;
+    ferryi_timeline *timeline;
+    assert_int_equal(ferryi_engine_timeline(b->engine, target, source, &timeline), FERRY_OK);
+    return timeline;
 }
 
 /* Do what is queued at a place. */
@@ -110,7 +110,7 @@ static ferry_status
 copy(struct bench *b, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
      struct ferryi_transfer_job *job)
 {
-    return ferryi_engine_copy(b->engine, target, source, bytes, lane_for(b, target.place, source.place), job ? job : &(struct ferryi_transfer_job){0});
+    return ferryi_engine_copy(b->engine, target, source, bytes, timeline_for(b, target.place, source.place), job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static unsigned char
@@ -149,7 +149,7 @@ round_trip(struct bench *b, char *device, const char *source, char *back, size_t
 {
     memset(back, 0xAA, bytes + 1);
     assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
-    /* The download's lane is not the upload's: order them as the caller of the engine does. */
+    /* The download's timeline is not the upload's: order them as the caller of the engine does. */
     finish(b, 1);
     assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
@@ -236,7 +236,7 @@ test_pinned_memory_goes_straight_in_one_call(void **state)
     scribble(host, bytes, 3);
     rig_pin(b.devices[1], host, bytes);
     rig_pin(b.devices[1], back, bytes);
-    ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
+    ferryi_timeline *in = timeline_for(&b, 1, 0), *out = timeline_for(&b, 0, 1);
     assert_ptr_not_equal(in, out);
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
@@ -262,7 +262,7 @@ test_a_small_pageable_copy_is_short(void **state)
     struct bench b;
     bench_open(&b, 64 * KIB, 4);
     char *device = device_memory(&b, 1, 4096), host[4096] = {0};
-    ferryi_lane *in = lane_for(&b, 1, 0), *out = lane_for(&b, 0, 1);
+    ferryi_timeline *in = timeline_for(&b, 1, 0), *out = timeline_for(&b, 0, 1);
     assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
     finish(&b, 1);
@@ -287,13 +287,13 @@ test_counts_are_exact_by_direction_and_path(void **state)
     memset(host, 7, sizeof(host));
     rig_pin(b.devices[1], other, sizeof(other));
     assert_int_equal(copy(&b, at(1, one), at(0, host), 10001, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, lane_for(&b, 1, 0), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(copy(&b, at(0, host), at(1, one), 17, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(1, one + 10000), at(1, one), 5000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(2, two), at(1, one), 6000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(0, other), at(0, host), 900, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(copy(&b, at(1, one), at(0, host), 0, NULL), FERRY_OK);
     ferry_transfer_stats s = stats(&b);
     assert_int_equal(s.upload.copies, 2);
@@ -319,7 +319,7 @@ test_counts_are_exact_by_direction_and_path(void **state)
 }
 
 static void
-test_each_transfer_is_told_once(void **state)
+test_each_transfer_is_reported_once(void **state)
 {
     (void)state;
     struct bench b;
@@ -336,7 +336,7 @@ test_each_transfer_is_told_once(void **state)
     assert_int_equal(b.trace.direction, FERRY_DIRECTION_UPLOAD);
     assert_true(b.trace.staged);
     job = (struct ferryi_transfer_job){.reason = "fill"};
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 20000, "x", 1, lane_for(&b, 1, 1), &job), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 20000, "x", 1, timeline_for(&b, 1, 1), &job), FERRY_OK);
     assert_int_equal(b.traces, 2);
     assert_string_equal(b.trace.buffer, "");
     assert_int_equal(b.trace.source_place, -1);
@@ -374,7 +374,7 @@ test_coherent_places_are_host_memory(void **state)
     b.devices[1]->head.capabilities |= FERRYI_DEVICE_COHERENT;
     char source[5000], target[5000] = {0};
     scribble(source, sizeof(source), 1);
-    assert_null(lane_for(&b, 1, 0));
+    assert_null(timeline_for(&b, 1, 0));
     assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
     assert_memory_equal(target, source, 5000);
     assert_int_equal(stats(&b).host.bytes, 5000);
@@ -390,7 +390,7 @@ test_coherent_places_are_host_memory(void **state)
 
 /* -- peers ----------------------------------------------------------------------------------------- */
 
-/* The source is still being written when the copy is asked for: the lane that was ordered after that is enough. */
+/* The source is still being written when the copy is asked for: the timeline that was ordered after that is enough. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
@@ -400,19 +400,19 @@ peer_copy(bool reaches, size_t bytes)
     char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes), *host = allocate(bytes);
     scribble(host, bytes, 9);
     rig_pin(b.devices[1], host, bytes);
-    ferryi_lane *in = lane_for(&b, 1, 0), *lane = lane_for(&b, 2, 1);
+    ferryi_timeline *in = timeline_for(&b, 1, 0), *timeline = timeline_for(&b, 2, 1);
     assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
     void *event;
     assert_int_equal(FERRYI_CALL(b.heads[1], event_create, &event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_record, event, in->native), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, lane->native, event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, timeline->native, event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_destroy, event), FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), 1u << 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), reaches ? 1u << 1 : 0);
     assert_int_equal(b.trace.staged, !reaches);
     assert_int_equal(b.trace.direction, FERRY_DIRECTION_PEER);
-    assert_int_equal(FERRYI_CALL(b.heads[2], stream_synchronize, lane->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[2], stream_synchronize, timeline->native), FERRY_OK);
     assert_memory_equal(two, host, bytes);
     assert_int_equal(stats(&b).peer.copies, 1);
     assert_int_equal(stats(&b).peer.bytes, bytes);
@@ -452,8 +452,8 @@ check_fill(struct bench *b, int place, char *memory, size_t offset, size_t count
 {
     size_t bytes = count * element_bytes;
     memset(memory, 0xCC, offset + bytes + 16);
-    ferryi_lane *lane = place ? lane_for(b, place, place) : NULL;
-    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, lane, &(struct ferryi_transfer_job){0}),
+    ferryi_timeline *timeline = place ? timeline_for(b, place, place) : NULL;
+    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, timeline, &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     if (place)
         finish(b, place);
@@ -517,15 +517,15 @@ test_repeating_elements_need_one_call(void **state)
     struct bench b;
     bench_open(&b, 4 * KIB, 2);
     char *device = device_memory(&b, 1, 64 * KIB);
-    ferryi_lane *lane = lane_for(&b, 1, 1);
+    ferryi_timeline *timeline = timeline_for(&b, 1, 1);
     double zero = 0;
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
     /* Others double: a handful of calls, not one for each element. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, lane, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
     assert_in_range(b.heads[1]->calls - calls, 2, 12);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -617,13 +617,13 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     struct ferryi_memory target = at(t->to_place, t->to), source = at(t->from_place, t->from);
     target.pinned = t->way == DOWN_PINNED;
     source.pinned = t->way == UP_PINNED;
-    ferryi_lane *lane;
-    ferry_status status = ferryi_engine_lane(t->b.engine, t->to_place, fill ? t->to_place : t->from_place, &lane);
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_engine_timeline(t->b.engine, t->to_place, fill ? t->to_place : t->from_place, &timeline);
     if (status != FERRY_OK)
         return status;
     if (fill)
-        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, lane, job ? job : &none);
-    return ferryi_engine_copy(t->b.engine, target, source, t->bytes, lane, job ? job : &none);
+        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, timeline, job ? job : &none);
+    return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
 /* The first `done` bytes are new, and the rest as it was; of a download that others helped with, later chunks may be there too. */
@@ -885,7 +885,7 @@ test_elements_are_transformed_on_the_way(void **state)
     for (size_t i = 0; i < count; i++)
         from[i] = down[i] = (float)i;
     struct ferryi_transfer_job job = {0};
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count, &transform, lane_for(&b, 1, 0),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count, &transform, timeline_for(&b, 1, 0),
                                                     &job), FERRY_OK);
     finish(&b, 1);
     for (size_t i = 0; i < count; i++)
@@ -893,7 +893,7 @@ test_elements_are_transformed_on_the_way(void **state)
     assert_int_equal(job.done, count * 8);
     assert_int_equal(stats(&b).upload.bytes, count * 8);
     assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count, &transform,
-                                                    lane_for(&b, 0, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+                                                    timeline_for(&b, 0, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
     assert_int_equal(stats(&b).download.bytes, count * 4);
@@ -904,7 +904,7 @@ test_elements_are_transformed_on_the_way(void **state)
         assert_true(host[i] == (double)i + 3);
     assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0, &transform, NULL, &(struct ferryi_transfer_job){0}), FERRY_OK);
     transform.target_bytes = 5000;
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, lane_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
                      FERRY_ERROR_UNSUPPORTED);
     free(from);
     free(host);
@@ -928,9 +928,9 @@ round_trips(void *user)
     struct worker *w = user;
     size_t bytes = 40000;
     char *source = malloc(bytes), *back = malloc(bytes);
-    ferryi_lane *in, *out;
-    w->ok = source && back && ferryi_engine_lane(w->b->engine, 1, 0, &in) == FERRY_OK &&
-            ferryi_engine_lane(w->b->engine, 0, 1, &out) == FERRY_OK;
+    ferryi_timeline *in, *out;
+    w->ok = source && back && ferryi_engine_timeline(w->b->engine, 1, 0, &in) == FERRY_OK &&
+            ferryi_engine_timeline(w->b->engine, 0, 1, &out) == FERRY_OK;
     for (unsigned round = 0; w->ok && round < 20; round++) {
         scribble(source, bytes, w->seed + round);
         w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in, &(struct ferryi_transfer_job){0}) == FERRY_OK &&
@@ -1001,7 +1001,7 @@ test_emulated_devices(void **state)
     assert_false(b.trace.staged);
     assert_int_equal(copy(&b, at(0, back), at(2, two), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, lane_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
     finish(&b, 1);
     assert_int_equal(copy(&b, at(0, back), at(1, one), 999 * 7, NULL), FERRY_OK);
     for (size_t i = 0; i < 999; i++)
@@ -1028,7 +1028,7 @@ main(void)
         cmocka_unit_test(test_pinned_memory_goes_straight_in_one_call),
         cmocka_unit_test(test_a_small_pageable_copy_is_short),
         cmocka_unit_test(test_counts_are_exact_by_direction_and_path),
-        cmocka_unit_test(test_each_transfer_is_told_once),
+        cmocka_unit_test(test_each_transfer_is_reported_once),
         cmocka_unit_test(test_host_copies_may_overlap),
         cmocka_unit_test(test_coherent_places_are_host_memory),
         cmocka_unit_test(test_peers_copy_directly_or_through_the_host),

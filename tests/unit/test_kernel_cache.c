@@ -21,7 +21,7 @@
 #include <ferry/float.h>
 
 #include "src/base/sanitizer.h"
-#include "src/convert/device.h"
+#include "src/convert/converter.h"
 #include "src/kernel/nvrtc.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/fakecuda.h"

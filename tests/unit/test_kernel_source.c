@@ -98,7 +98,7 @@ on_log(ferry_log_level level, const char *message, void *user)
     lines->tail_seen |= strstr(message, "missing_90") != NULL;
 }
 
-/* The sentence holds the beginning of a long log; the log callback gets it whole, line by line. */
+/* The message holds the beginning of a long log; the log callback gets it whole, line by line. */
 static void
 test_long_logs_go_whole_to_the_log(void **state)
 {

@@ -17,7 +17,7 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/context.h"
+#include "src/shell/shell.h"
 #include "src/device/cuda_abi.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
@@ -63,7 +63,7 @@ stats(ferry_context *context)
     return s;
 }
 
-/* -- bodies ---------------------------------------------------------------------------------------- */
+/* -- host functions ---------------------------------------------------------------------------------------- */
 
 /* c = a + b */
 static ferry_status
@@ -472,7 +472,7 @@ test_a_kernel_needs_a_body(void **state)
     ferry_context_destroy(&context);
 }
 
-/* -- failing bodies -------------------------------------------------------------------------------- */
+/* -- failing host functions -------------------------------------------------------------------------------- */
 
 static void
 test_what_a_failing_body_writes_is_lost(void **state)
@@ -513,9 +513,9 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* A body that sets no sentence has one all the same, also when it returns what is no status of ours. */
+/* A body that sets no message has one all the same, also when it returns what is no status of ours. */
 static void
-test_a_failure_without_a_sentence_tells_its_number(void **state)
+test_a_failure_without_a_message_tells_its_number(void **state)
 {
     (void)state;
     static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
@@ -611,7 +611,7 @@ test_failures_travel_with_the_data(void **state)
     }
 }
 
-/* -- failures of bodies that others have overtaken -------------------------------------------------- */
+/* -- failures of host functions that others have overtaken -------------------------------------------------- */
 
 static ferry_status
 failing_late(const ferry_call *call, void *user)
@@ -632,7 +632,7 @@ write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, si
     ferry_scope scope;
     void *memory;
     OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, stream, offset, count, &scope, &memory));
-    OK(FERRYI_CALL(context->devices[1], fill, memory, pattern, 4, count, stream->lane->native));
+    OK(FERRYI_CALL(context->devices[1], fill, memory, pattern, 4, count, stream->timeline->native));
     OK(ferry_scope_close(&scope));
 }
 
@@ -1163,7 +1163,7 @@ main(void)
         cmocka_unit_test(test_open_scopes_refuse_a_launch),
         cmocka_unit_test(test_a_kernel_needs_a_body),
         cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
-        cmocka_unit_test(test_a_failure_without_a_sentence_tells_its_number),
+        cmocka_unit_test(test_a_failure_without_a_message_tells_its_number),
         cmocka_unit_test(test_reading_at_once_sees_the_failure),
         cmocka_unit_test(test_failures_travel_with_the_data),
         cmocka_unit_test(test_a_late_failure_loses_nothing_newer),

@@ -60,7 +60,7 @@ test_a_hit_is_a_region_of_its_own_size(void **state)
 }
 
 static void
-test_memory_of_the_host_is_not_told(void **state)
+test_memory_of_the_host_is_not_reported(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -72,7 +72,7 @@ test_memory_of_the_host_is_not_told(void **state)
 }
 
 static void
-assert_told(const struct fixture *fixture, size_t held)
+assert_reported(const struct fixture *fixture, size_t held)
 {
     struct nvtx_tool_count count = heard();
     assert_int_equal(count.regions, held);
@@ -81,7 +81,7 @@ assert_told(const struct fixture *fixture, size_t held)
 }
 
 static void
-test_what_is_held_is_what_is_told(void **state)
+test_what_is_held_is_what_is_reported(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -103,13 +103,13 @@ test_what_is_held_is_what_is_told(void **state)
         }
         if (i % 512 == 0)
             assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-        assert_told(&fixture, held);
+        assert_reported(&fixture, held);
     }
     for (size_t i = 0; i < HELD; i++)
         if (blocks[i])
             give(blocks[i]);
     fixture_close(&fixture);
-    assert_told(&fixture, 0);
+    assert_reported(&fixture, 0);
 }
 
 /* Granules change their heap; also when the driver refuses. */
@@ -125,11 +125,11 @@ test_memory_put_together_anew_is_a_new_heap(void **state)
     give(small);
     fixture.backend.fail_at = fixture.backend.calls + 1;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 14 * MIB, NULL, &block), FERRY_OK);
-    assert_told(&fixture, 1);
+    assert_reported(&fixture, 1);
     give(block);
     fixture.backend.fail_at = 0;
     fixture_close(&fixture);
-    assert_told(&fixture, 0);
+    assert_reported(&fixture, 0);
 }
 
 static void
@@ -140,7 +140,7 @@ test_a_leak_ends_with_the_pool(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     take(&fixture, 5 * MIB);
     fixture_close(&fixture);
-    assert_told(&fixture, 0);
+    assert_reported(&fixture, 0);
 }
 
 static void *
@@ -160,8 +160,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_slab_is_a_heap_and_a_block_a_region),
         cmocka_unit_test(test_a_hit_is_a_region_of_its_own_size),
-        cmocka_unit_test(test_memory_of_the_host_is_not_told),
-        cmocka_unit_test(test_what_is_held_is_what_is_told),
+        cmocka_unit_test(test_memory_of_the_host_is_not_reported),
+        cmocka_unit_test(test_what_is_held_is_what_is_reported),
         cmocka_unit_test(test_memory_put_together_anew_is_a_new_heap),
         cmocka_unit_test(test_a_leak_ends_with_the_pool),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/device/stream.h"
+#include "src/stream/stream.h"
 
 #ifdef FERRYI_HAVE_MEMCHECK
 #include <valgrind/memcheck.h>
@@ -342,7 +342,7 @@ test_trim_leaves_live_blocks_and_their_slabs(void **state)
 }
 
 static void
-test_trim_keeps_what_it_is_told_and_frees_the_oldest_first(void **state)
+test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -722,7 +722,7 @@ main(void)
         cmocka_unit_test(test_a_device_error_is_passed_on),
         cmocka_unit_test(test_trim_gives_everything_idle_back),
         cmocka_unit_test(test_trim_leaves_live_blocks_and_their_slabs),
-        cmocka_unit_test(test_trim_keeps_what_it_is_told_and_frees_the_oldest_first),
+        cmocka_unit_test(test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first),
         cmocka_unit_test(test_statistics_say_what_happened),
         cmocka_unit_test(test_fragmentation_sees_holes),
         cmocka_unit_test(test_bytes_for_memory_info),

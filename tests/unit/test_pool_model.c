@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/pool/guard.h"
+#include "src/pool/red_zone.h"
 
 /*
  * Everything a pool can be asked, at random, against a model: the list of what is held. No two blocks that are held touch the same byte, each is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/device/stream.h"
+#include "src/stream/stream.h"
 #include "tests/support/lazy.h"
 
 /* -- a device whose streams move only when the test says so ---------------------------------------- */
@@ -118,7 +118,7 @@ struct order_fixture {
     struct crank crank;
     ferryi_order order;
     struct crank_stream *streams[3];
-    ferryi_lane *lanes[3];
+    ferryi_timeline *timelines[3];
 };
 
 enum { A, B, C };
@@ -142,8 +142,8 @@ order_open_growing(struct order_fixture *f, size_t limit_bytes, size_t granule)
     f->crank.base.capabilities = FERRY_CAN_CAPTURE;
     assert_int_equal(ferryi_order_init(&f->order, NULL), FERRY_OK);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(ferryi_lane_open(&f->order, &f->crank.base, 1, NULL, false, &f->lanes[i]), FERRY_OK);
-        f->streams[i] = f->lanes[i]->native;
+        assert_int_equal(ferryi_timeline_open(&f->order, &f->crank.base, 1, NULL, false, &f->timelines[i]), FERRY_OK);
+        f->streams[i] = f->timelines[i]->native;
     }
     fixture_open_growing(&f->fixture, FERRY_MEMORY_DEVICE, limit_bytes, &f->order, granule);
 }
@@ -162,29 +162,29 @@ order_close(struct order_fixture *f)
 }
 
 static ferry_block *
-take_on(struct order_fixture *f, size_t bytes, ferryi_lane *lane)
+take_on(struct order_fixture *f, size_t bytes, ferryi_timeline *timeline)
 {
     ferry_block *block = NULL;
     void *pointer;
-    assert_int_equal(ferryi_pool_take(f->fixture.pool, bytes, 256, lane, &block, &pointer), FERRY_OK);
+    assert_int_equal(ferryi_pool_take(f->fixture.pool, bytes, 256, timeline, &block, &pointer), FERRY_OK);
     assert_ptr_equal(pointer, block->pointer);
     return block;
 }
 
 /* Queue a piece of work on the stream, and say when the block was used. */
-static ferryi_stamp
-work_on(struct order_fixture *f, int lane)
+static ferryi_sync_point
+work_on(struct order_fixture *f, int timeline)
 {
-    ferryi_stamp stamp;
-    f->streams[lane]->queued++;
-    assert_int_equal(ferryi_lane_note(f->lanes[lane], ferryi_thread_id(), &stamp), FERRY_OK);
-    return stamp;
+    ferryi_sync_point point;
+    f->streams[timeline]->queued++;
+    assert_int_equal(ferryi_timeline_note(f->timelines[timeline], ferryi_thread_id(), &point), FERRY_OK);
+    return point;
 }
 
 static void
-finish(struct order_fixture *f, int lane)
+finish(struct order_fixture *f, int timeline)
 {
-    f->streams[lane]->done = f->streams[lane]->queued;
+    f->streams[timeline]->done = f->streams[timeline]->queued;
 }
 
 #define LARGE (3 * MIB) /* one block per allocation: no room */
@@ -193,7 +193,7 @@ finish(struct order_fixture *f, int lane)
 static ferry_block *
 leave_pending(struct order_fixture *f)
 {
-    ferry_block *block = take_on(f, LARGE, f->lanes[A]);
+    ferry_block *block = take_on(f, LARGE, f->timelines[A]);
     ferryi_pool_give(block, work_on(f, A));
     return block;
 }
@@ -201,7 +201,7 @@ leave_pending(struct order_fixture *f)
 /* -- which block a take gets ----------------------------------------------------------------------- */
 
 static void
-test_another_lane_waits_for_the_last_use(void **state)
+test_another_timeline_waits_for_the_last_use(void **state)
 {
     (void)state;
     struct order_fixture f;
@@ -209,7 +209,7 @@ test_another_lane_waits_for_the_last_use(void **state)
     ferry_block *block = leave_pending(&f);
     assert_int_equal(f.crank.records, 0); /* a release calls nobody */
 
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     assert_int_equal(f.crank.wait_count, 1);
     assert_ptr_equal(f.crank.waits[0].stream, f.streams[B]);
     assert_ptr_equal(f.crank.waits[0].behind, f.streams[A]);
@@ -222,13 +222,13 @@ test_another_lane_waits_for_the_last_use(void **state)
 }
 
 static void
-test_the_same_lane_reuses_without_a_call(void **state)
+test_the_same_timeline_reuses_without_a_call(void **state)
 {
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
     for (int i = 0; i < 100; i++)
-        ferryi_pool_give(take_on(&f, LARGE, f.lanes[A]), work_on(&f, A));
+        ferryi_pool_give(take_on(&f, LARGE, f.timelines[A]), work_on(&f, A));
     assert_int_equal(f.fixture.backend.allocations, 1);
     assert_int_equal(f.crank.wait_count + f.crank.records + f.crank.host_waits, 0);
     order_close(&f);
@@ -242,19 +242,19 @@ test_a_tool_lets_queued_work_go_on(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]);
+    ferry_block *block = take_on(&f, LARGE, f.timelines[A]);
     bool listens = block->slab->heap != NULL;
     assert_int_equal(block->has_region, listens);
     ferryi_pool_give(block, work_on(&f, A));
     assert_int_equal(block->has_region, listens);
     finish(&f, A);
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[A]), block);
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[A]), block);
     ferryi_pool_give(block, 0);
     order_close(&f);
 }
 #endif
 
-/* Nor does a lane that has waited once for all the uses. */
+/* Nor does a timeline that has waited once for all the uses. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -263,11 +263,11 @@ test_a_wait_covers_all_earlier_uses(void **state)
     ferry_block *blocks[4];
     order_open(&f, 0);
     for (size_t i = 0; i < 4; i++)
-        blocks[i] = take_on(&f, LARGE, f.lanes[A]);
+        blocks[i] = take_on(&f, LARGE, f.timelines[A]);
     for (size_t i = 0; i < 4; i++)
         ferryi_pool_give(blocks[i], work_on(&f, A));
     for (size_t i = 0; i < 4; i++)
-        blocks[i] = take_on(&f, LARGE, f.lanes[B]);
+        blocks[i] = take_on(&f, LARGE, f.timelines[B]);
     assert_int_equal(f.crank.wait_count, 1);
     assert_int_equal(f.fixture.backend.allocations, 4);
     for (size_t i = 0; i < 4; i++)
@@ -281,21 +281,21 @@ test_blocks_already_ordered_are_preferred(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *a = take_on(&f, LARGE, f.lanes[A]), *b = take_on(&f, LARGE, f.lanes[B]), *more[20];
+    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]), *more[20];
     for (size_t i = 0; i < 20; i++)
-        more[i] = take_on(&f, LARGE, f.lanes[A]);
+        more[i] = take_on(&f, LARGE, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
     for (size_t i = 0; i < 20; i++)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), b); /* among many of A */
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* among many of A */
     ferryi_pool_give(b, 0);                              /* nobody used it: still B's earlier work */
-    ferry_block *again = take_on(&f, LARGE, f.lanes[A]); /* one of A's */
+    ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* one of A's */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
-    ferryi_pool_give(take_on(&f, 300, f.lanes[A]), work_on(&f, A));
-    ferryi_pool_give(take_on(&f, 300, f.lanes[B]), work_on(&f, B)); /* room of the slab, rather than A's block */
+    ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
+    ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B)); /* room of the slab, rather than A's block */
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
 }
@@ -331,7 +331,7 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
     struct order_fixture f;
     order_open(&f, 0);
     ferry_block *block = leave_pending(&f);
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
     ferry_block *other = take_on(&f, LARGE, NULL);
     assert_ptr_not_equal(other, block); /* A may still write it */
@@ -343,19 +343,19 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
 }
 
 static void
-test_a_third_lane_does_not_hide_an_earlier_use(void **state)
+test_a_third_timeline_does_not_hide_an_earlier_use(void **state)
 {
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
     ferry_block *block = leave_pending(&f);
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, work_on(&f, C));
 
     finish(&f, C);
-    bool c_only = ferryi_stamp_is_ordered(&f.order, f.lanes[C], block->stamp);
+    bool c_only = ferryi_sync_point_is_ordered(&f.order, f.timelines[C], block->point);
     assert_false(c_only); /* C's later work is not ordered after A's */
-    take_on(&f, LARGE, f.lanes[C]);
+    take_on(&f, LARGE, f.timelines[C]);
     bool waits_for_a = false;
     for (size_t i = 0; i < f.crank.wait_count; i++)
         waits_for_a |= f.crank.waits[i].behind == f.streams[A] && f.crank.waits[i].stream != f.streams[B];
@@ -373,16 +373,16 @@ test_a_wait_that_fails_loses_nothing(void **state)
     struct order_fixture f;
     void *pointer;
     order_open(&f, 0);
-    ferry_block *block = take_on(&f, LARGE, f.lanes[A]), *none = NULL;
+    ferry_block *block = take_on(&f, LARGE, f.timelines[A]), *none = NULL;
     ferryi_pool_give(block, work_on(&f, A));
     f.crank.refuses_waits = true;
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, LARGE, 256, f.lanes[B], &none, &pointer), FERRY_ERROR_DEVICE);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, LARGE, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_DEVICE);
     assert_null(none);
     assert_non_null(strstr(ferry_last_error(), "stream_wait: refused"));
     assert_agrees(&f.fixture);
     assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
     f.crank.refuses_waits = false;
-    assert_ptr_equal(take_on(&f, LARGE, f.lanes[B]), block);
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
     order_close(&f);
 }
@@ -395,7 +395,7 @@ test_a_stream_being_captured_is_not_disturbed(void **state)
     order_open(&f, 0);
     ferry_block *block = leave_pending(&f);
     f.streams[A]->capturing = true;
-    ferry_block *other = take_on(&f, LARGE, f.lanes[B]);
+    ferry_block *other = take_on(&f, LARGE, f.timelines[B]);
     assert_ptr_not_equal(other, block);
     assert_int_equal(f.crank.records, 0);
     ferryi_pool_give(other, 0);
@@ -413,12 +413,12 @@ test_trim_leaves_what_queued_work_uses(void **state)
     ferry_block *blocks[3];
     order_open(&f, 0);
     for (int i = 0; i < 3; i++)
-        blocks[i] = take_on(&f, LARGE, f.lanes[A]);
+        blocks[i] = take_on(&f, LARGE, f.timelines[A]);
     ferryi_pool_give(blocks[0], work_on(&f, A));
-    assert_int_equal(ferryi_lane_flush(f.lanes[A]), FERRY_OK);
+    assert_int_equal(ferryi_timeline_flush(f.timelines[A]), FERRY_OK);
     ferryi_pool_give(blocks[1], work_on(&f, A));
     ferryi_pool_give(blocks[2], work_on(&f, B));
-    ferry_block *small = take_on(&f, 100, f.lanes[A]);
+    ferry_block *small = take_on(&f, 100, f.timelines[A]);
     ferryi_pool_give(small, work_on(&f, A));
 
     assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
@@ -444,10 +444,10 @@ test_shortage_waits_for_own_pending_memory(void **state)
     struct order_fixture f;
     void *pointer;
     order_open(&f, 8 * MIB);
-    ferry_block *a = take_on(&f, LARGE, f.lanes[A]), *b = take_on(&f, LARGE, f.lanes[B]), *none = NULL;
+    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]), *none = NULL;
     ferryi_pool_give(a, work_on(&f, A));
     f.crank.finish_after = 20; /* asked again and again */
-    ferry_block *big = take_on(&f, 4 * MIB, f.lanes[C]);
+    ferry_block *big = take_on(&f, 4 * MIB, f.timelines[C]);
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.fixture.backend.frees, 1);
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
@@ -474,7 +474,7 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     void *pointer;
     order_open(&f, 8 * MIB);
     f.fixture.pool->wait_ns = 30 * 1000 * 1000;
-    ferry_block *stuck = take_on(&f, 6 * MIB, f.lanes[A]);
+    ferry_block *stuck = take_on(&f, 6 * MIB, f.timelines[A]);
     ferryi_pool_give(stuck, work_on(&f, A));
     uint64_t begun = ferryi_now_ns();
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
@@ -488,7 +488,7 @@ test_shortage_waits_no_longer_than_it_may(void **state)
 }
 
 static void
-test_a_take_may_be_told_never_to_wait(void **state)
+test_a_take_may_be_reported_never_to_wait(void **state)
 {
     (void)state;
     struct order_fixture f;
@@ -496,7 +496,7 @@ test_a_take_may_be_told_never_to_wait(void **state)
     void *pointer;
     order_open(&f, 8 * MIB);
     assert_int_equal(ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}), FERRY_OK);
-    ferryi_pool_give(take_on(&f, 6 * MIB, f.lanes[A]), work_on(&f, A));
+    ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
     f.crank.finish_after = 1000; /* of questions, which a take that waits would ask */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
@@ -519,7 +519,7 @@ test_shortage_merges_neighbours(void **state)
     ferry_block *blocks[8];
     order_open(&f, 2 * MIB);
     for (size_t i = 0; i < 8; i++)
-        blocks[i] = take_on(&f, 256 * KIB, f.lanes[A]);
+        blocks[i] = take_on(&f, 256 * KIB, f.timelines[A]);
     for (size_t i = 0; i < 4; i++)
         ferryi_pool_give(blocks[i], work_on(&f, A));
     finish(&f, A);
@@ -534,7 +534,7 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* What is pending is never merged: another lane would find it in use. */
+/* What is pending is never merged: another timeline would find it in use. */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -545,12 +545,12 @@ test_pending_neighbours_stay_apart(void **state)
     order_open(&f, 2 * MIB);
     f.fixture.pool->wait_ns = 1000 * 1000;
     for (size_t i = 0; i < 8; i++)
-        blocks[i] = take_on(&f, 256 * KIB, f.lanes[A]);
+        blocks[i] = take_on(&f, 256 * KIB, f.timelines[A]);
     for (size_t i = 0; i < 8; i++)
         ferryi_pool_give(blocks[i], work_on(&f, A));
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, MIB, 256, f.lanes[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, MIB, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
     finish(&f, A);
-    ferryi_pool_give(take_on(&f, MIB, f.lanes[B]), 0);
+    ferryi_pool_give(take_on(&f, MIB, f.timelines[B]), 0);
     order_close(&f);
 }
 
@@ -561,18 +561,18 @@ test_what_leaves_is_not_taken_again(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *a = take_on(&f, 256 * KIB, f.lanes[A]), *held = take_on(&f, 256 * KIB, f.lanes[A]);
+    ferry_block *a = take_on(&f, 256 * KIB, f.timelines[A]), *held = take_on(&f, 256 * KIB, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
     statistics(&f.fixture); /* out of the magazines */
     atomic_store(&a->slab->leaving, true);
-    ferry_block *other = take_on(&f, 256 * KIB, f.lanes[A]);
+    ferry_block *other = take_on(&f, 256 * KIB, f.timelines[A]);
     assert_ptr_not_equal(other, a);
     ferryi_pool_give(other, work_on(&f, A));
     atomic_store(&a->slab->leaving, false);
     for (ferry_block *block = a->slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_FREE && ferryi_link_is_alone(&block->in_idle))
             ferryi_piece_list(f.fixture.pool, block);
-    assert_ptr_equal(take_on(&f, 256 * KIB, f.lanes[A]), a);
+    assert_ptr_equal(take_on(&f, 256 * KIB, f.timelines[A]), a);
     ferryi_pool_give(a, work_on(&f, A));
     ferryi_pool_give(held, 0);
     order_close(&f);
@@ -586,7 +586,7 @@ test_streams_order_takes_and_gives(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    struct ferry_stream a = {.lane = f.lanes[A]}, b = {.lane = f.lanes[B]};
+    struct ferry_stream a = {.timeline = f.timelines[A]}, b = {.timeline = f.timelines[B]};
     ferry_block *block, *given;
     assert_int_equal(ferry_pool_allocate(f.fixture.pool, LARGE, &a, &block), FERRY_OK);
     given = block;
@@ -610,7 +610,7 @@ struct lazy_fixture {
     ferryi_device *device;
     ferryi_order order;
     ferry_pool *pool;
-    ferryi_lane *lanes[2];
+    ferryi_timeline *timelines[2];
     unsigned char *sources[2], *target; /* pinned */
 };
 
@@ -651,7 +651,7 @@ lazy_open(struct lazy_fixture *f)
     };
     assert_int_equal(ferryi_pool_create(&config, &f->pool), FERRY_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ferryi_lane_open(&f->order, f->device, 1, NULL, false, &f->lanes[i]), FERRY_OK);
+        assert_int_equal(ferryi_timeline_open(&f->order, f->device, 1, NULL, false, &f->timelines[i]), FERRY_OK);
         lazy_pinned(f, &f->sources[i], 0x11 * (i + 1));
     }
     lazy_pinned(f, &f->target, 0);
@@ -669,17 +669,17 @@ lazy_close(struct lazy_fixture *f)
     f->device->ops->close(f->device);
 }
 
-/* A block that queued work of the first lane uses, given back meanwhile: when it was last used. */
-static ferryi_stamp
+/* A block that queued work of the first timeline uses, given back meanwhile: when it was last used. */
+static ferryi_sync_point
 lazy_use(struct lazy_fixture *f)
 {
     ferry_block *block;
     void *pointer;
-    assert_int_equal(ferryi_pool_take(f->pool, LARGE, 256, f->lanes[0], &block, &pointer), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f->device, copy_upload, pointer, f->sources[0], LARGE, f->lanes[0]->native), FERRY_OK);
-    ferryi_stamp stamp = ferryi_lane_stamp(f->lanes[0]);
-    ferryi_pool_give(block, stamp);
-    return stamp;
+    assert_int_equal(ferryi_pool_take(f->pool, LARGE, 256, f->timelines[0], &block, &pointer), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, copy_upload, pointer, f->sources[0], LARGE, f->timelines[0]->native), FERRY_OK);
+    ferryi_sync_point point = ferryi_timeline_sync_point(f->timelines[0]);
+    ferryi_pool_give(block, point);
+    return point;
 }
 
 /* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones that stay. */
@@ -692,19 +692,19 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     void *pointers[2];
     lazy_open(&f);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.lanes[i], &blocks[i], &pointers[i]), FERRY_OK);
-        assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointers[i], f.sources[i], LARGE, f.lanes[i]->native), FERRY_OK);
+        assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.timelines[i], &blocks[i], &pointers[i]), FERRY_OK);
+        assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointers[i], f.sources[i], LARGE, f.timelines[i]->native), FERRY_OK);
         if (i == 0)
-            ferryi_pool_give(blocks[0], ferryi_lane_stamp(f.lanes[0]));
+            ferryi_pool_give(blocks[0], ferryi_timeline_sync_point(f.timelines[0]));
     }
     assert_ptr_equal(pointers[0], pointers[1]);
-    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[1]->native), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[0]->native), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, copy_download, f.target, pointers[1], LARGE, f.lanes[1]->native), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[1]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[1]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[0]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, copy_download, f.target, pointers[1], LARGE, f.timelines[1]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[1]->native), FERRY_OK);
     assert_int_equal(f.target[0], 0x22);
     assert_int_equal(f.target[LARGE - 1], 0x22);
-    ferryi_pool_give(blocks[1], ferryi_lane_stamp(f.lanes[1]));
+    ferryi_pool_give(blocks[1], ferryi_timeline_sync_point(f.timelines[1]));
     lazy_close(&f);
 }
 
@@ -717,7 +717,7 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_open(&f);
     lazy_use(&f);
     assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.lanes[0]->native), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[0]->native), FERRY_OK);
     assert_int_equal(ferry_pool_trim(f.pool, 0), FERRY_OK);
     lazy_close(&f);
 }
@@ -729,10 +729,10 @@ test_lazy_work_ends_before_its_pool(void **state)
     (void)state;
     struct lazy_fixture f;
     lazy_open(&f);
-    ferryi_stamp stamp = lazy_use(&f);
-    assert_false(ferryi_stamp_is_done(&f.order, stamp));
+    ferryi_sync_point point = lazy_use(&f);
+    assert_false(ferryi_sync_point_is_done(&f.order, point));
     ferryi_pool_finish(f.pool);
-    assert_true(ferryi_stamp_is_done(&f.order, stamp));
+    assert_true(ferryi_sync_point_is_done(&f.order, point));
     lazy_close(&f);
 }
 
@@ -745,11 +745,11 @@ test_memory_in_use_is_not_put_together_anew(void **state)
     void *pointer;
     order_open_growing(&f, 16 * MIB, 2 * MIB);
     f.fixture.pool->wait_ns = 1000000;
-    ferryi_pool_give(take_on(&f, 8 * MIB, f.lanes[A]), work_on(&f, A));
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, 16 * MIB, 256, f.lanes[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    ferryi_pool_give(take_on(&f, 8 * MIB, f.timelines[A]), work_on(&f, A));
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 16 * MIB, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(f.fixture.backend.frees, 0);
     finish(&f, A);
-    block = take_on(&f, 16 * MIB, f.lanes[B]);
+    block = take_on(&f, 16 * MIB, f.timelines[B]);
     assert_int_equal(statistics(&f.fixture).saved_by_merge, 1);
     assert_int_equal(f.fixture.backend.fresh_bytes, 16 * MIB);
     ferryi_pool_give(block, 0);
@@ -760,8 +760,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_another_lane_waits_for_the_last_use),
-        cmocka_unit_test(test_the_same_lane_reuses_without_a_call),
+        cmocka_unit_test(test_another_timeline_waits_for_the_last_use),
+        cmocka_unit_test(test_the_same_timeline_reuses_without_a_call),
 #ifdef FERRYI_DEBUG_CHECKS
         cmocka_unit_test(test_a_tool_lets_queued_work_go_on),
 #endif
@@ -769,13 +769,13 @@ main(void)
         cmocka_unit_test(test_blocks_already_ordered_are_preferred),
         cmocka_unit_test(test_the_host_takes_only_what_is_done),
         cmocka_unit_test(test_an_unused_block_keeps_its_earlier_use),
-        cmocka_unit_test(test_a_third_lane_does_not_hide_an_earlier_use),
+        cmocka_unit_test(test_a_third_timeline_does_not_hide_an_earlier_use),
         cmocka_unit_test(test_a_wait_that_fails_loses_nothing),
         cmocka_unit_test(test_a_stream_being_captured_is_not_disturbed),
         cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
         cmocka_unit_test(test_shortage_waits_for_own_pending_memory),
         cmocka_unit_test(test_shortage_waits_no_longer_than_it_may),
-        cmocka_unit_test(test_a_take_may_be_told_never_to_wait),
+        cmocka_unit_test(test_a_take_may_be_reported_never_to_wait),
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),
         cmocka_unit_test(test_what_leaves_is_not_taken_again),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* -- the rungs, counted ------------------------------------------------------------------------------ */
+/* -- the steps, counted ------------------------------------------------------------------------------ */
 
 static void
 test_idle_memory_of_other_sizes_is_given_back(void **state)

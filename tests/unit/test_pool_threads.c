@@ -212,9 +212,9 @@ test_memory_that_is_going_back_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- lanes: each thread writes what it takes on its own stream, and must read the same back -------- */
+/* -- timelines: each thread writes what it takes on its own stream, and must read the same back -------- */
 
-#define LANE_BYTES (96 * KIB)
+#define TIMELINE_BYTES (96 * KIB)
 
 struct convoy {
     ferryi_device *device;
@@ -238,20 +238,20 @@ convoy_free(void *user, void *memory, size_t bytes)
 }
 
 static ferry_status
-convoy_round(struct convoy *convoy, ferryi_lane *lane, unsigned char *pinned, uint32_t value)
+convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pinned, uint32_t value)
 {
     ferry_block *block;
     void *pointer;
     ferry_status status;
     /* Out of memory: the others hold all there is. */
-    while ((status = ferryi_pool_take(convoy->pool, LANE_BYTES, 256, lane, &block, &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
+    while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block, &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
     if (status != FERRY_OK)
         return status;
-    status = FERRYI_CALL(convoy->device, fill, pointer, value, 1, LANE_BYTES, lane->native);
+    status = FERRYI_CALL(convoy->device, fill, pointer, value, 1, TIMELINE_BYTES, timeline->native);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(convoy->device, copy_download, pinned, pointer, LANE_BYTES, lane->native);
-    ferryi_pool_give(block, ferryi_lane_stamp(lane));
+        status = FERRYI_CALL(convoy->device, copy_download, pinned, pointer, TIMELINE_BYTES, timeline->native);
+    ferryi_pool_give(block, ferryi_timeline_sync_point(timeline));
     return status;
 }
 
@@ -260,17 +260,17 @@ convoy_run(void *user)
 {
     struct convoy *convoy = user;
     uint32_t value = 1 + atomic_fetch_add(&convoy->next_thread, 1);
-    ferryi_lane *lane = NULL;
+    ferryi_timeline *timeline = NULL;
     void *pinned = NULL;
-    ferry_status status = ferryi_lane_open(&convoy->order, convoy->device, 1, NULL, false, &lane);
+    ferry_status status = ferryi_timeline_open(&convoy->order, convoy->device, 1, NULL, false, &timeline);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(convoy->device, memory_alloc, FERRY_MEMORY_PINNED, LANE_BYTES, &pinned);
+        status = FERRYI_CALL(convoy->device, memory_alloc, FERRY_MEMORY_PINNED, TIMELINE_BYTES, &pinned);
     for (int i = 0; i < 100 && status == FERRY_OK; i++) {
-        status = convoy_round(convoy, lane, pinned, value);
+        status = convoy_round(convoy, timeline, pinned, value);
         if (status == FERRY_OK && i % 10 == 9)
-            status = FERRYI_CALL(convoy->device, stream_synchronize, lane->native);
+            status = FERRYI_CALL(convoy->device, stream_synchronize, timeline->native);
         const unsigned char *bytes = pinned;
-        for (size_t at = 0; at < LANE_BYTES && i % 10 == 9; at++)
+        for (size_t at = 0; at < TIMELINE_BYTES && i % 10 == 9; at++)
             if (bytes[at] != value) {
                 atomic_fetch_add(&convoy->wrong, 1);
                 break;
@@ -278,14 +278,14 @@ convoy_run(void *user)
     }
     if (status != FERRY_OK)
         atomic_fetch_add(&convoy->failures, 1);
-    if (pinned && (FERRYI_CALL(convoy->device, stream_synchronize, lane->native) != FERRY_OK ||
+    if (pinned && (FERRYI_CALL(convoy->device, stream_synchronize, timeline->native) != FERRY_OK ||
                    FERRYI_CALL(convoy->device, memory_free, FERRY_MEMORY_PINNED, pinned) != FERRY_OK))
         atomic_fetch_add(&convoy->failures, 1);
     return NULL;
 }
 
 static void
-test_threads_on_their_own_lanes_share_memory_in_order(void **state)
+test_threads_on_their_own_timelines_share_memory_in_order(void **state)
 {
     (void)state;
     struct convoy convoy = {0};
@@ -297,7 +297,7 @@ test_threads_on_their_own_lanes_share_memory_in_order(void **state)
         .order = &convoy.order,
         .place = 1,
         .kind = FERRY_MEMORY_DEVICE,
-        .limit_bytes = 3 * LANE_BYTES, /* fewer blocks than threads */
+        .limit_bytes = 3 * TIMELINE_BYTES, /* fewer blocks than threads */
     };
     assert_int_equal(ferryi_pool_create(&config, &convoy.pool), FERRY_OK);
     run_threads(convoy_run, &convoy);
@@ -318,7 +318,7 @@ main(void)
         cmocka_unit_test(test_eight_threads_stay_within_the_limit),
         cmocka_unit_test(test_what_another_thread_is_fetching_is_waited_for),
         cmocka_unit_test(test_memory_that_is_going_back_is_waited_for),
-        cmocka_unit_test(test_threads_on_their_own_lanes_share_memory_in_order),
+        cmocka_unit_test(test_threads_on_their_own_timelines_share_memory_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/site.h"
+#include "src/debug/site.h"
 
 #define APART __attribute__((noinline))
 /* As FERRY_API places what it declares. */

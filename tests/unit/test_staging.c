@@ -21,7 +21,7 @@ struct rig {
     ferryi_order order;
     struct ferryi_log log;
     ferryi_engine *engine;
-    ferryi_lane *in, *out;
+    ferryi_timeline *in, *out;
     atomic_bool staged; /* the last transfer was */
 };
 
@@ -45,8 +45,8 @@ rig_open(struct rig *r, struct ferryi_engine_config config)
     config.trace = on_trace;
     config.trace_user = r;
     assert_int_equal(ferryi_engine_create(&config, &r->engine), FERRY_OK);
-    assert_int_equal(ferryi_engine_lane(r->engine, 1, 0, &r->in), FERRY_OK);
-    assert_int_equal(ferryi_engine_lane(r->engine, 0, 1, &r->out), FERRY_OK);
+    assert_int_equal(ferryi_engine_timeline(r->engine, 1, 0, &r->in), FERRY_OK);
+    assert_int_equal(ferryi_engine_timeline(r->engine, 0, 1, &r->out), FERRY_OK);
 }
 
 static void
@@ -184,7 +184,7 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     scribble(source, bytes);
     for (size_t part = 1; part <= 2 * MIB; part *= 4)
         round_trip(&r, device, source, back, part);
-    assert_int_equal(r.engine->crew.process, 0);
+    assert_int_equal(r.engine->helpers.process, 0);
     unsigned before = threads_of_process();
     round_trip(&r, device, source, back, bytes);
     /* The caller and the device's own copies have a processor each. */

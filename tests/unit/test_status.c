@@ -53,7 +53,7 @@ keep_message(ferry_log_level level, const char *message, void *user)
 }
 
 static void
-test_long_messages_are_told_whole(void **state)
+test_long_messages_are_reported_whole(void **state)
 {
     (void)state;
     char *text = NULL, *kept = calloc(1, 100001);
@@ -72,7 +72,7 @@ test_long_messages_are_told_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* A thread's first failure takes memory for its sentence. Where that is refused, this is what is said, and the next failure has its own. */
+/* A thread's first failure takes memory for its message. Where that is refused, this is what is said, and the next failure has its own. */
 static void *
 fail_without_memory(void *user)
 {
@@ -92,7 +92,7 @@ fail_without_memory(void *user)
 }
 
 static void
-test_a_failure_without_memory_for_its_sentence(void **state)
+test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -103,7 +103,7 @@ test_a_failure_without_memory_for_its_sentence(void **state)
 }
 
 static void
-test_a_library_that_is_not_there_is_told(void **state)
+test_a_library_that_is_not_there_is_reported(void **state)
 {
     (void)state;
     char reason[200] = "";
@@ -127,7 +127,7 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------------- */
 
-/* "absent ones point at one `unsupported` body": no slot is NULL, and the sentence names slot and device. */
+/* "absent ones point at one `unsupported` body": no slot is NULL, and the message names slot and device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {
@@ -180,9 +180,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_its_name),
-        cmocka_unit_test(test_long_messages_are_told_whole),
-        cmocka_unit_test(test_a_failure_without_memory_for_its_sentence),
-        cmocka_unit_test(test_a_library_that_is_not_there_is_told),
+        cmocka_unit_test(test_long_messages_are_reported_whole),
+        cmocka_unit_test(test_a_failure_without_memory_for_its_message),
+        cmocka_unit_test(test_a_library_that_is_not_there_is_reported),
         cmocka_unit_test(test_addresses_are_described),
         cmocka_unit_test(test_what_a_device_lacks_is_unsupported),
     };

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "src/valid_map_chunk.h"
+#include "src/map/valid_map_chunk.h"
 
 #define SEED 20240229u
 

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/pending_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/claim.h"
+
+#define YIELDS_BEFORE_TIMELINES 64
+#define FIRST_ROOM 8 /* entries */
+
+/* One range in the log. */
+struct ferryi_body_entry {
+    size_t begin, end;
+    uint8_t place;
+    bool reads;    /* a launch, READ or UPDATE */
+    bool is_write; /* a launch, UPDATE or OVERWRITE */
+    bool replaces; /* a write that was committed */
+    bool pending;  /* a launch that has not ended */
+    bool failed;   /* a launch whose host function failed, or was not called */
+    bool poisoned; /* a launch that reads what was lost */
+};
+
+static struct ferryi_pending_calls *
+pending_calls_new(ferryi_store *store)
+{
+    struct ferryi_pending_calls *pending_calls = calloc(1, sizeof(*pending_calls));
+    if (!pending_calls)
+        return NULL;
+    atomic_init(&pending_calls->references, 1);
+    ferryi_mutex_init(&pending_calls->mutex);
+    ferryi_mutex_is_needless(&pending_calls->mutex);
+    pending_calls->store = store;
+    pending_calls->first_number = 1;
+    return pending_calls;
+}
+
+static void
+release(struct ferryi_pending_calls *pending_calls)
+{
+    if (atomic_fetch_sub(&pending_calls->references, 1) != 1)
+        return;
+    ferryi_mutex_is_needless(&pending_calls->mutex);
+    ferryi_mutex_destroy(&pending_calls->mutex);
+    free(pending_calls->log);
+    free(pending_calls->text);
+    free(pending_calls);
+}
+
+/* -- the log --------------------------------------------------------------------------------------- */
+
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static struct ferryi_body_entry *
+entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
+{
+    return &pending_calls->log[pending_calls->first + index];
+}
+
+/* NULL for a use that has no entry, or none any more. */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static struct ferryi_body_entry *
+entry_of(const struct ferryi_body_use *use)
+{
+    const struct ferryi_pending_calls *pending_calls = use->pending_calls;
+    return use->number < pending_calls->first_number ? NULL : entry_at(pending_calls, use->number - pending_calls->first_number);
+}
+
+/* Room for one more entry: at least as much moves down as was freed, or the room doubles. */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static bool
+make_room(struct ferryi_pending_calls *pending_calls)
+{
+    if (pending_calls->first + pending_calls->count < pending_calls->room)
+        return true;
+    if (pending_calls->first <= pending_calls->room / 2) {
+        size_t room = pending_calls->room ? 2 * pending_calls->room : FIRST_ROOM;
+        struct ferryi_body_entry *log = realloc(pending_calls->log, room * sizeof(*log));
+        if (!log)
+            return false;
+        pending_calls->log = log;
+        pending_calls->room = room;
+    }
+    if (pending_calls->first > 0)
+        memmove(pending_calls->log, entry_at(pending_calls, 0), pending_calls->count * sizeof(*pending_calls->log));
+    pending_calls->first = 0;
+    return true;
+}
+
+/* Returns the entry's number, or 0 without memory. */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static uint64_t
+append(struct ferryi_pending_calls *pending_calls, struct ferryi_body_entry entry)
+{
+    if (!make_room(pending_calls))
+        return 0;
+    *entry_at(pending_calls, pending_calls->count) = entry;
+    return pending_calls->first_number + pending_calls->count++;
+}
+
+/* Nothing is older than the first entry: a launch that only reads can come to no harm any more. */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static void
+drop_first_entries(struct ferryi_pending_calls *pending_calls)
+{
+    while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending || !(entry_at(pending_calls, 0)->is_write || entry_at(pending_calls, 0)->poisoned))) {
+        pending_calls->first++;
+        pending_calls->first_number++;
+        pending_calls->count--;
+    }
+    if (pending_calls->count > 0)
+        return;
+    pending_calls->first = 0;
+    pending_calls->places = 0;
+    if (pending_calls->room > FIRST_ROOM) {
+        free(pending_calls->log);
+        pending_calls->log = NULL;
+        pending_calls->room = 0;
+    }
+}
+
+/*
+ * The range, written by the entry's launch, which failed, from the entry `index` on: those who read what is left of it are poisoned.
+ * What is left in the end is lost, if that is wanted. Entries at other places have nothing to do with it: a launch that reads there
+ * found its bytes there.
+ */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static void
+spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, size_t end, int place, bool loses)
+{
+    for (; index < pending_calls->count && begin < end; index++) {
+        struct ferryi_body_entry *entry = entry_at(pending_calls, index);
+        if (entry->place != place || entry->end <= begin || end <= entry->begin)
+            continue;
+        entry->poisoned = entry->poisoned || entry->reads;
+        if (!entry->replaces)
+            continue;
+        size_t left_end = ferryi_max_size(entry->begin, begin), right_begin = ferryi_min_size(entry->end, end);
+        /* The smaller part goes by recursion, so that its depth is bounded by the bits of a size. */
+        if (left_end - begin < end - right_begin) {
+            spread(pending_calls, index + 1, begin, left_end, place, loses);
+            begin = right_begin;
+        } else {
+            spread(pending_calls, index + 1, right_begin, end, place, loses);
+            end = left_end;
+        }
+    }
+    if (begin < end && loses && pending_calls->store)
+        ferryi_store_lose(pending_calls->store, place, begin, end, pending_calls->status, pending_calls->text);
+}
+
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static void
+spread_from(struct ferryi_pending_calls *pending_calls, size_t index, bool loses)
+{
+    const struct ferryi_body_entry *entry = entry_at(pending_calls, index);
+    spread(pending_calls, index + 1, entry->begin, entry->end, entry->place, loses);
+}
+
+/* -- uses ------------------------------------------------------------------------------------------ */
+
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static void
+count_pending(struct ferryi_pending_calls *pending_calls, int more)
+{
+    uint32_t pending = atomic_fetch_add(&pending_calls->pending, (uint32_t)more) + (uint32_t)more;
+    ferryi_store *store = pending_calls->store;
+    if (!store)
+        return;
+    ferryi_store_lock(store);
+    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed) & ~(uint64_t)FERRYI_STORE_PENDING_CALLS;
+    atomic_store_explicit(&store->word, word | (pending > 0 ? FERRYI_STORE_PENDING_CALLS : 0), memory_order_relaxed);
+    ferryi_store_unlock(store);
+}
+
+/* The store's link, with a reference for the caller. */
+static struct ferryi_pending_calls *
+obtain(ferryi_store *store)
+{
+    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
+    struct ferryi_pending_calls *pending_calls = extra ? atomic_load(&extra->pending_calls) : NULL;
+    if (!pending_calls) {
+        struct ferryi_pending_calls *fresh = extra ? pending_calls_new(store) : NULL;
+        if (!fresh)
+            return NULL;
+        if (atomic_compare_exchange_strong(&extra->pending_calls, &pending_calls, fresh))
+            pending_calls = fresh;
+        else
+            release(fresh);
+    }
+    atomic_fetch_add(&pending_calls->references, 1);
+    return pending_calls;
+}
+
+/* What open writes of the same stream cover has a value again. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_lost(const ferryi_store *store, const struct ferryi_access *access)
+{
+    struct ferryi_range part = {0, access->begin};
+    while (part.end < access->end) {
+        part = ferryi_claim_uncovered(store, access, part.end);
+        size_t end = ferryi_min_size(part.end, store->map.bytes);
+        for (size_t at = part.begin; at < end;) {
+            struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+            if (segment.places & FERRYI_LOST)
+                return true;
+            at = segment.end;
+        }
+    }
+    return false;
+}
+
+/* The map knows all failures of launches that have ended; for the others the log does. */
+static ferry_status
+check_lost(const struct ferryi_access *access)
+{
+    char text[512];
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    bool lost = is_lost(store, access);
+    ferry_status status = extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
+    if (lost)
+        snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
+    ferryi_store_unlock(store);
+    return lost ? ferryi_fail(status, "its input was lost: %s", text) : FERRY_OK;
+}
+
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static ferry_status
+begin_use(struct ferryi_body_use *use, const struct ferryi_access *access, const struct ferryi_body_entry *entry)
+{
+    struct ferryi_pending_calls *pending_calls = use->pending_calls;
+    ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
+    /* A launch that only reads, with no pending write before it, needs no entry. */
+    if (status != FERRY_OK || (pending_calls->count == 0 && !entry->is_write))
+        return status;
+    use->number = append(pending_calls, *entry);
+    if (!use->number)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
+    if (entry->is_write) {
+        pending_calls->places |= FERRYI_PLACE_BIT(entry->place);
+        count_pending(pending_calls, 1);
+    }
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_pending_calls_begin(const struct ferryi_access *access, struct ferryi_body_use *out)
+{
+    const struct ferryi_body_entry entry = {.begin = access->begin, .end = access->end, .place = access->place,
+                                            .reads = access->access != FERRY_OVERWRITE, .is_write = access->access != FERRY_READ, .pending = true};
+    *out = (struct ferryi_body_use){.pending_calls = obtain(access->store), .is_write = entry.is_write};
+    if (!out->pending_calls)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
+    ferryi_mutex_lock(&out->pending_calls->mutex);
+    ferry_status status = begin_use(out, access, &entry);
+    ferryi_mutex_unlock(&out->pending_calls->mutex);
+    return status;
+}
+
+void
+ferryi_pending_calls_commit(const struct ferryi_body_use *use)
+{
+    ferryi_mutex_lock(&use->pending_calls->mutex);
+    struct ferryi_body_entry *entry = entry_of(use);
+    if (entry)
+        entry->replaces = entry->is_write;
+    ferryi_mutex_unlock(&use->pending_calls->mutex);
+}
+
+void
+ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
+{
+    /* Uses of streams without a number are noted on the join timeline of their place. */
+    if (!ferryi_timeline_is_numbered(timeline))
+        timeline = timeline->order->joins[timeline->place];
+    if (timeline && use->is_write)
+        atomic_fetch_or(&use->pending_calls->timelines, UINT64_C(1) << timeline->number);
+}
+
+/* Launches that failed and whose writes are not committed yet have poisoned nothing so far. */
+FERRYI_REQUIRES(ferryi_pending_calls_mutex)
+static void
+spread_failing(struct ferryi_pending_calls *pending_calls)
+{
+    for (size_t i = 0; pending_calls->failing > 0 && i < pending_calls->count; i++)
+        if (entry_at(pending_calls, i)->failed && entry_at(pending_calls, i)->pending)
+            spread_from(pending_calls, i, false);
+}
+
+ferry_status
+ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text, size_t text_bytes)
+{
+    struct ferryi_pending_calls *pending_calls = use->pending_calls;
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&pending_calls->mutex);
+    spread_failing(pending_calls);
+    const struct ferryi_body_entry *entry = entry_of(use);
+    if (entry && entry->poisoned) {
+        status = pending_calls->status;
+        snprintf(text, text_bytes, "%s", pending_calls->text ? pending_calls->text : "there was no memory to keep the reason");
+    }
+    ferryi_mutex_unlock(&pending_calls->mutex);
+    return status;
+}
+
+void
+ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status, const char *text)
+{
+    struct ferryi_pending_calls *pending_calls = use->pending_calls;
+    char *old = strdup(text);
+    ferryi_mutex_lock(&pending_calls->mutex);
+    struct ferryi_body_entry *entry = entry_of(use);
+    if (entry && entry->is_write) {
+        char *newest = old;
+        old = pending_calls->text;
+        pending_calls->text = newest;
+        pending_calls->status = status;
+        pending_calls->failing++;
+        entry->failed = true;
+    }
+    ferryi_mutex_unlock(&pending_calls->mutex);
+    free(old);
+}
+
+void
+ferryi_pending_calls_end(struct ferryi_body_use *use)
+{
+    struct ferryi_pending_calls *pending_calls = use->pending_calls;
+    if (!pending_calls)
+        return;
+    ferryi_mutex_lock(&pending_calls->mutex);
+    struct ferryi_body_entry *entry = entry_of(use);
+    if (entry) {
+        if (entry->failed) {
+            spread_from(pending_calls, use->number - pending_calls->first_number, true);
+            pending_calls->failing--;
+        }
+        if (entry->is_write)
+            count_pending(pending_calls, -1);
+        entry->pending = false;
+        drop_first_entries(pending_calls);
+    }
+    ferryi_mutex_unlock(&pending_calls->mutex);
+    release(pending_calls);
+    use->pending_calls = NULL;
+}
+
+void
+ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end)
+{
+    if (!ferryi_pending_calls_are_pending(store))
+        return;
+    struct ferryi_pending_calls *pending_calls = atomic_load(&ferryi_store_extra_of(store)->pending_calls);
+    ferryi_mutex_lock(&pending_calls->mutex);
+    /* Without memory more is lost than need be, never less. */
+    if (pending_calls->places & FERRYI_PLACE_BIT(place))
+        (void)append(pending_calls, (struct ferryi_body_entry){.begin = begin, .end = end, .place = (uint8_t)place, .replaces = true});
+    ferryi_mutex_unlock(&pending_calls->mutex);
+}
+
+void
+ferryi_pending_calls_cut(ferryi_store *store)
+{
+    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_pending_calls *pending_calls = extra ? atomic_exchange(&extra->pending_calls, NULL) : NULL;
+    if (!pending_calls)
+        return;
+    ferryi_mutex_lock(&pending_calls->mutex);
+    pending_calls->store = NULL;
+    ferryi_mutex_unlock(&pending_calls->mutex);
+    release(pending_calls);
+}
+
+static ferry_status
+wait_for_writes(ferryi_store *store)
+{
+    ferry_status status = FERRY_OK;
+    for (int place = 1; place <= store->context->place_count && status == FERRY_OK; place++) {
+        ferryi_store_lock(store);
+        ferryi_sync_point written = ferryi_store_copy(store, place)->written;
+        ferryi_store_unlock(store);
+        status = ferryi_sync_point_wait(&store->context->order, NULL, written);
+    }
+    return status;
+}
+
+/*
+ * Waiting for a write's sync point runs the body; that it has ended shows a moment later. A body whose copy was given up
+ * since has no sync point there any more: its timeline is waited for.
+ */
+void
+ferryi_pending_calls_wait(ferryi_store *store)
+{
+    ferry_status status = FERRY_OK;
+    for (unsigned tries = 0; status == FERRY_OK && ferryi_pending_calls_are_pending(store); tries++) {
+        if (tries < YIELDS_BEFORE_TIMELINES)
+            status = wait_for_writes(store);
+        else
+            status = ferryi_timelines_wait(&store->context->order, NULL, atomic_load(&atomic_load(&ferryi_store_extra_of(store)->pending_calls)->timelines));
+        /* A device that cannot be waited for says so again to whoever needs it. */
+        if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))
+            ferryi_yield();
+    }
+}

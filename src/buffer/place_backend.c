@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/shell/shell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/debug/debug.h"
+
+/* Where the memory of the context's pools comes from. */
+
+static ferry_status
+device_memory_alloc(void *user, size_t bytes, void **out)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, memory_alloc, from->kind, bytes, out);
+}
+
+static ferry_status
+device_memory_free(void *user, void *memory, size_t bytes)
+{
+    const struct ferryi_place_backend *from = user;
+    (void)bytes;
+    return FERRYI_CALL(from->device, memory_free, from->kind, memory);
+}
+
+/* Device memory of granules, where it is a multiple of them. */
+static ferry_status
+granule_memory_alloc(void *user, size_t bytes, void **out)
+{
+    const struct ferryi_place_backend *from = user;
+    return bytes % from->device->granule_bytes == 0 ? FERRYI_CALL(from->device, range_make, NULL, 0, bytes, out)
+                                                    : device_memory_alloc(user, bytes, out);
+}
+
+static ferry_status
+granule_memory_free(void *user, void *memory, size_t bytes)
+{
+    const struct ferryi_place_backend *from = user;
+    return bytes % from->device->granule_bytes == 0 ? FERRYI_CALL(from->device, range_free, memory, bytes)
+                                                    : device_memory_free(user, memory, bytes);
+}
+
+static ferry_status
+granule_memory_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, range_make, parts, count, bytes, out);
+}
+
+/* Page-locked memory shares its limit with copies that turned pinned by themselves, which make room for it. */
+static ferry_status
+pinned_memory_alloc(void *user, size_t bytes, void **out)
+{
+    const struct ferryi_place_backend *from = user;
+    struct ferryi_pins *pins = ferryi_engine_pins(from->engine);
+    ferryi_pins_pool_takes(pins, bytes);
+    ferry_status status = device_memory_alloc(user, bytes, out);
+    if (status != FERRY_OK)
+        ferryi_pins_pool_gave(pins, bytes);
+    return status;
+}
+
+static ferry_status
+pinned_memory_free(void *user, void *memory, size_t bytes)
+{
+    const struct ferryi_place_backend *from = user;
+    ferry_status status = device_memory_free(user, memory, bytes);
+    if (status == FERRY_OK)
+        ferryi_pins_pool_gave(ferryi_engine_pins(from->engine), bytes);
+    return status;
+}
+
+static ferry_status
+device_memory_info(void *user, size_t *out_free, size_t *out_total)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, memory_info, out_free, out_total);
+}
+
+static ferry_status
+system_memory_alloc(void *user, size_t bytes, void **out)
+{
+    (void)user;
+    size_t align = ferryi_page_bytes(), rounded;
+    void *memory = ferryi_round_up(bytes, align, &rounded) ? aligned_alloc(align, rounded) : NULL;
+    if (!memory)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "allocate %zu bytes of host memory: the system has none", bytes);
+    *out = memory;
+    return FERRY_OK;
+}
+
+/* What turned pinned was unlocked when its block came back; this makes sure. */
+static ferry_status
+system_memory_free(void *user, void *memory, size_t bytes)
+{
+    const struct ferryi_place_backend *from = user;
+    ferryi_pins_remove_own(ferryi_engine_pins(from->engine), memory, bytes);
+    free(memory);
+    return FERRY_OK;
+}
+
+/* Host memory of checked runs: see src/buffer/guard.h. */
+static ferry_status
+checked_memory_alloc(void *user, size_t bytes, void **out)
+{
+    (void)user;
+    return ferryi_double_map_alloc(bytes, out);
+}
+
+static ferry_status
+checked_memory_free(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    ferryi_double_map_free(memory);
+    return FERRY_OK;
+}
+
+/* -- in a traced context --------------------------------------------------------------------------- */
+
+static void
+trace_memory(struct ferryi_place_backend *from, const char *name, uint64_t begun_ns, size_t bytes, uint64_t all)
+{
+    ferryi_trace *trace = from->context->trace;
+    const struct ferryi_trace_text place = ferryi_trace_place(trace, from->place), kind = FERRYI_TRACE_ANY(ferryi_memory_kind_names[from->kind]);
+    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kind),
+                                                      FERRYI_TRACE_NUMBER("bytes", bytes)};
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(name),
+                                                          .begun_ns = begun_ns, .arguments = arguments, .argument_count = 3});
+    char counter[64];
+    snprintf(counter, sizeof(counter), "%s memory of %s", kind.text, place.text);
+    const struct ferryi_trace_argument value = FERRYI_TRACE_NUMBER("bytes", all);
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(counter),
+                                                          .arguments = &value, .argument_count = 1});
+}
+
+static ferry_status
+traced_alloc(void *user, size_t bytes, void **out)
+{
+    struct ferryi_place_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.alloc(user, bytes, out);
+    if (status == FERRY_OK)
+        trace_memory(from, "grow", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
+    else
+        trace_memory(from, "grow refused", begun, bytes, atomic_load(&from->traced_bytes));
+    return status;
+}
+
+static ferry_status
+traced_free(void *user, void *memory, size_t bytes)
+{
+    struct ferryi_place_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.free(user, memory, bytes);
+    if (status == FERRY_OK)
+        trace_memory(from, "shrink", begun, bytes, atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+    else
+        trace_memory(from, "shrink refused", begun, bytes, atomic_load(&from->traced_bytes));
+    return status;
+}
+
+static ferry_status
+traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+{
+    struct ferryi_place_backend *from = user;
+    uint64_t begun = ferryi_now_ns(), before = 0;
+    for (size_t i = 0; i < count; i++)
+        before += parts[i].bytes;
+    ferry_status status = from->untraced.remake(user, parts, count, bytes, out);
+    if (status == FERRY_OK)
+        trace_memory(from, "remap", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes - before) + bytes - before);
+    return status;
+}
+
+static void
+trace_backend(ferry_context *context, int place, struct ferryi_place_backend *from, struct ferryi_pool_backend *backend)
+{
+    from->context = context;
+    from->place = place;
+    from->untraced = *backend;
+    backend->alloc = traced_alloc;
+    backend->free = traced_free;
+    if (backend->remake)
+        backend->remake = traced_remake;
+}
+
+static ferryi_device *
+device_with(ferry_context *context, uint64_t capability)
+{
+    for (int place = 1; place <= context->place_count; place++)
+        if (context->devices[place]->capabilities & capability)
+            return context->devices[place];
+    return NULL;
+}
+
+ferry_status
+ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config)
+{
+    struct ferryi_place_backend *user = &context->backends[place][kind];
+    user->kind = kind;
+    if (kind == FERRY_MEMORY_DEVICE)
+        user->device = context->devices[place];
+    else if (kind == FERRY_MEMORY_PINNED)
+        user->device = device_with(context, FERRY_CAN_PIN);
+    else if (kind == FERRY_MEMORY_MANAGED)
+        user->device = device_with(context, FERRY_CAN_MANAGE);
+    if (kind != FERRY_MEMORY_PAGEABLE && !user->device)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "make a pool of %s memory: no device of the context has it",
+                           ferryi_memory_kind_names[kind]);
+    config->backend = user->device     ? (struct ferryi_pool_backend){.alloc = device_memory_alloc, .free = device_memory_free, .user = user}
+                      : context->debug ? (struct ferryi_pool_backend){.alloc = checked_memory_alloc, .free = checked_memory_free, .user = user}
+                                       : (struct ferryi_pool_backend){.alloc = system_memory_alloc, .free = system_memory_free, .user = user};
+    user->engine = context->engine;
+    if (kind == FERRY_MEMORY_PINNED) {
+        config->backend.alloc = pinned_memory_alloc;
+        config->backend.free = pinned_memory_free;
+    }
+    if (kind == FERRY_MEMORY_DEVICE && context->grows && (user->device->capabilities & FERRY_CAN_GROW)) {
+        config->backend.alloc = granule_memory_alloc;
+        config->backend.free = granule_memory_free;
+        config->backend.remake = granule_memory_remake;
+        config->backend.granule = user->device->granule_bytes;
+    }
+    if (context->trace)
+        trace_backend(context, place, user, &config->backend);
+    config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();
+    if (kind == FERRY_MEMORY_DEVICE || kind == FERRY_MEMORY_MANAGED)
+        config->backend.info = device_memory_info;
+    config->limit_bytes = kind == FERRY_MEMORY_DEVICE    ? context->device_bytes_limit
+                          : kind == FERRY_MEMORY_PINNED  ? context->pinned_bytes_limit
+                          : kind == FERRY_MEMORY_MANAGED ? context->device_bytes_limit
+                                                         : context->host_bytes_limit;
+    return FERRY_OK;
+}

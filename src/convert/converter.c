@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/convert/converter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/convert/kernels.h"
+
+enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
+
+enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
+
+/* One pair's code on one device. */
+enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
+struct pair_code {
+    _Atomic enum code_state state; /* what lies below is constant once it is READY */
+    void *module;                  /* of its own; NULL: in the image */
+    void *functions[ENTRIES];      /* NULL: there is none, as in the host's table */
+};
+
+FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
+
+struct ferryi_converter {
+    ferryi_device *device;
+    const struct ferryi_log *log;
+    ferryi_convert_compiler *compile;
+    struct ferryi_converter_mutex mutex; /* while code is loaded */
+    FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
+        bool image_tried;
+        void *image; /* NULL: it does not run here */
+    };
+    struct pair_code codes[ferryi_number_count][ferryi_number_count];
+};
+
+/* -- what there is --------------------------------------------------------------------------------- */
+
+/* As in the source: a line that instantiates the pair, and how its entry points begin. */
+static const struct pair_name {
+    const char *line, *entry;
+} names[ferryi_number_count][ferryi_number_count] = {
+#define NAME(form, from, to, working)                                                                                 \
+    [ferryi_number_##from][ferryi_number_##to] = {form "(" #from ", " #to ", " #working ")\n",                        \
+                                                  "ferryi_" #from "_to_" #to},
+#define PAIR_EXACT(from, to, working) NAME("PAIR_EXACT", from, to, working)
+#define PAIR_CLAMPED(from, to, working) NAME("PAIR_CLAMPED", from, to, working)
+#define PAIR_INEXACT(from, to, working) NAME("PAIR_INEXACT", from, to, working)
+#define PAIR_ROUNDED(from, to, working) NAME("PAIR_ROUNDED", from, to, working)
+#define PAIR_EXACT_LANES PAIR_EXACT
+#define PAIR_CLAMPED_LANES PAIR_CLAMPED
+#define PAIR_INEXACT_LANES PAIR_INEXACT
+#define PAIR_ROUNDED_LANES PAIR_ROUNDED
+#define PAIR_EXACT_PARTS PAIR_EXACT
+#define PAIR_ROUNDED_PARTS PAIR_ROUNDED
+#include "src/convert/convert_pairs.h"
+};
+
+const char *
+ferryi_convert_line(const ferry_element *from, const ferry_element *to)
+{
+    return ferryi_convert_kernel(from, to) ? names[ferryi_convert_number(from)][ferryi_convert_number(to)].line : NULL;
+}
+
+/* Memory that the host reaches is converted by the host, when the stream comes to it. */
+static bool
+runs_host_loops(const ferryi_device *device)
+{
+    const uint64_t needed = FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_HOST_VISIBLE;
+    return (device->capabilities & needed) == needed;
+}
+
+/* -- code ------------------------------------------------------------------------------------------ */
+
+/* The image's module, once it is known whether it loads. */
+FERRYI_REQUIRES(ferryi_converter_mutex)
+static ferry_status
+load_image(ferryi_converter *converter)
+{
+    if (converter->image_tried || ferryi_convert_image_bytes == 0)
+        return FERRY_OK;
+    ferry_status status =
+        FERRYI_CALL(converter->device, code_load, ferryi_convert_image, ferryi_convert_image_bytes, &converter->image);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_DEVICE_LOST)
+        return status;
+    converter->image_tried = true;
+    if (status != FERRY_OK)
+        ferryi_log(converter->log, FERRY_LOG_INFO, "load the precompiled conversions: %s", ferry_last_error());
+    return FERRY_OK;
+}
+
+static ferry_status
+compile_pair(ferryi_converter *converter, const struct pair_name *name, void **out_module)
+{
+    if (!converter->compile)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the library was built without code for this device, and has no compiler");
+    size_t line_bytes = strlen(name->line) + 1;
+    char *text = malloc(ferryi_convert_text_bytes + line_bytes);
+    if (!text)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the source of a conversion");
+    memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
+    memcpy(text + ferryi_convert_text_bytes, name->line, line_bytes);
+    void *image;
+    size_t bytes;
+    ferryi_device *device = converter->device;
+    ferry_status status =
+        converter->compile(name->entry, text, device->properties.architecture, converter->log, &image, &bytes);
+    free(text);
+    if (status != FERRY_OK)
+        return status;
+    status = FERRYI_CALL(device, code_load, image, bytes, out_module);
+    free(image);
+    return status;
+}
+
+FERRYI_REQUIRES(ferryi_converter_mutex)
+static ferry_status
+find_functions(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
+               struct pair_code *code)
+{
+    static const char *const suffixes[ENTRIES] = {"nearest", "toward_zero", "first_unfit"};
+    const bool there[ENTRIES] = {true, kernel->toward_zero != kernel->nearest, kernel->first_unfit != NULL};
+    void *module = code->module ? code->module : converter->image;
+    for (int entry = 0; entry < ENTRIES; entry++) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s_%s", name->entry, suffixes[entry]);
+        ferry_status status =
+            there[entry] ? FERRYI_CALL(converter->device, code_function, module, text, &code->functions[entry]) : FERRY_OK;
+        if (status != FERRY_OK)
+            return status;
+    }
+    if (!there[TOWARD_ZERO])
+        code->functions[TOWARD_ZERO] = code->functions[NEAREST];
+    return FERRY_OK;
+}
+
+static void
+unload(ferryi_converter *converter, void **module)
+{
+    if (*module && FERRYI_CALL(converter->device, code_unload, *module) != FERRY_OK)
+        ferryi_log(converter->log, FERRY_LOG_ERROR, "unload conversions: %s", ferry_last_error());
+    *module = NULL;
+}
+
+/* What fails for want of memory, or with the device, may be tried again. */
+FERRYI_REQUIRES(ferryi_converter_mutex)
+static void
+load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
+          struct pair_code *code)
+{
+    ferry_status status = load_image(converter);
+    if (status == FERRY_OK && !converter->image)
+        status = compile_pair(converter, name, &code->module);
+    if (status == FERRY_OK)
+        status = find_functions(converter, kernel, name, code);
+    if (status == FERRY_OK) {
+        atomic_store_explicit(&code->state, CODE_READY, memory_order_release);
+        return;
+    }
+    ferryi_log(converter->log, FERRY_LOG_INFO, "%s is run by the host: %s", name->entry, ferry_last_error());
+    unload(converter, &code->module);
+    if (status != FERRY_ERROR_OUT_OF_MEMORY && status != FERRY_ERROR_DEVICE_LOST)
+        atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
+}
+
+/* The pair's loaded code, or NULL. */
+static struct pair_code *
+code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
+{
+    const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(from, to);
+    if (!kernel)
+        return NULL;
+    enum ferryi_number source = ferryi_convert_number(from), target = ferryi_convert_number(to);
+    struct pair_code *code = &converter->codes[source][target];
+    if (atomic_load_explicit(&code->state, memory_order_acquire) == CODE_UNTRIED) {
+        ferryi_mutex_lock(&converter->mutex);
+        if (atomic_load_explicit(&code->state, memory_order_relaxed) == CODE_UNTRIED)
+            load_pair(converter, kernel, &names[source][target], code);
+        ferryi_mutex_unlock(&converter->mutex);
+    }
+    return atomic_load_explicit(&code->state, memory_order_acquire) == CODE_READY ? code : NULL;
+}
+
+bool
+ferryi_converter_can(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
+{
+    if (!converter)
+        return false;
+    if (converter->device->capabilities & FERRY_CAN_LOAD_CODE)
+        return code_of(converter, from, to) != NULL;
+    return runs_host_loops(converter->device) && ferryi_convert_kernel(from, to);
+}
+
+/* -- life ------------------------------------------------------------------------------------------ */
+
+ferry_status
+ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log, ferryi_convert_compiler *compile,
+                        ferryi_converter **out)
+{
+    ferryi_converter *converter = calloc(1, sizeof(*converter));
+    if (!converter)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make the converter of %s:%d: no memory for %zu bytes", device->kind,
+                           device->properties.native, sizeof(*converter));
+    converter->device = device;
+    converter->log = log;
+    converter->compile = compile;
+    ferryi_mutex_init(&converter->mutex);
+    *out = converter;
+    return FERRY_OK;
+}
+
+void
+ferryi_converter_destroy(ferryi_converter **converter)
+{
+    if (!*converter)
+        return;
+    for (size_t from = 0; from < ferryi_number_count; from++)
+        for (size_t to = 0; to < ferryi_number_count; to++)
+            unload(*converter, &(*converter)->codes[from][to].module);
+    unload(*converter, &(*converter)->image);
+    ferryi_mutex_destroy(&(*converter)->mutex);
+    free(*converter);
+    *converter = NULL;
+}
+
+/* -- work ------------------------------------------------------------------------------------------ */
+
+/* Host loops in stream order. */
+struct host_work {
+    ferryi_convert_loop *loop;
+    ferryi_convert_search *search; /* or NULL */
+    void *target;
+    const void *source;
+    size_t source_bytes, target_bytes, count;
+    uint64_t *first;
+};
+
+static void
+run_host_work(void *user)
+{
+    struct host_work *work = user;
+    if (work->search) {
+        size_t index = work->search(work->source, work->count);
+        if (index < work->count)
+            *work->first = index;
+    } else {
+        ferryi_convert_array(work->loop, work->target, work->target_bytes, work->source, work->source_bytes, work->count);
+    }
+    free(work);
+}
+
+static ferry_status
+queue_host_work(ferryi_device *device, const struct host_work *work, void *stream)
+{
+    struct host_work *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue a conversion of %zu elements: no memory", work->count);
+    *copy = *work;
+    ferry_status status = FERRYI_CALL(device, host_call, stream, run_host_work, copy);
+    if (status != FERRY_OK)
+        free(copy);
+    return status;
+}
+
+static ferry_status
+launch(ferryi_device *device, void *function, void **arguments, size_t work_items, void *stream)
+{
+    size_t blocks = (work_items + THREADS - 1) / THREADS;
+    struct ferryi_launch launch = {.function = function, .arguments = arguments};
+    launch.grid = (ferry_grid){.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1}, .threads = {THREADS, 1, 1}};
+    return FERRYI_CALL(device, launch, &launch, stream);
+}
+
+ferry_status
+ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion, ferry_convert_policy policy,
+                     void *target, const void *source, size_t count, void *stream)
+{
+    const ferry_element *from = conversion->from, *to = conversion->to;
+    if (count == 0)
+        return FERRY_OK;
+    if (runs_host_loops(converter->device)) {
+        const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(from, to);
+        struct host_work work = {.loop = policy == FERRY_CONVERT_TRUNCATE ? kernel->toward_zero : kernel->nearest,
+                                 .target = target, .source = source, .source_bytes = from->bytes, .target_bytes = to->bytes,
+                                 .count = count};
+        return queue_host_work(converter->device, &work, stream);
+    }
+    struct pair_code *code = code_of(converter, from, to);
+    if (!code)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "convert %zu elements on a device without code for it", count);
+    void *arguments[] = {&target, &source, &count};
+    size_t group = VECTOR_BYTES / ferryi_max_size(from->bytes, to->bytes);
+    return launch(converter->device, code->functions[policy == FERRY_CONVERT_TRUNCATE ? TOWARD_ZERO : NEAREST], arguments,
+                  (count + group - 1) / group, stream);
+}
+
+ferry_status
+ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *conversion, const void *source, size_t count,
+                        uint64_t *first, void *stream)
+{
+    const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion->from, conversion->to);
+    if (count == 0 || !kernel->first_unfit)
+        return FERRY_OK;
+    if (runs_host_loops(converter->device)) {
+        struct host_work work = {.search = kernel->first_unfit, .source = source, .count = count, .first = first};
+        return queue_host_work(converter->device, &work, stream);
+    }
+    struct pair_code *code = code_of(converter, conversion->from, conversion->to);
+    if (!code)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "check %zu elements on a device without code for it", count);
+    void *arguments[] = {&source, &count, &first};
+    return launch(converter->device, code->functions[FIRST_UNFIT], arguments, count, stream);
+}

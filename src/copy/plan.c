@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/copy/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/claim.h"
+#include "src/copy/copy.h"
+#include "src/copy/plan_inside.h"
+#include "src/transfer/levels.h"
+
+/* What a plan is before it runs: its copies in levels, and one claim on each store. */
+
+#define COPIES_MAX (UINT32_MAX / 4)
+
+void
+ferryi_plan_free(ferryi_plan **plan)
+{
+    ferryi_plan *p = *plan;
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->middle_count; i++)
+        ferryi_store_release(p->middles[i]);
+    free(p->middles);
+    free(p->copies);
+    free(p->level_ends);
+    free(p->crossed);
+    free(p->carried);
+    ferryi_claim_list_free(&p->claims);
+    free(p->pieces);
+    free(p);
+    *plan = NULL;
+}
+
+static ferry_status
+fail_memory(size_t count)
+{
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "plan %zu copies: no memory", count);
+}
+
+/* -- the copies ------------------------------------------------------------------------------------ */
+
+static bool
+overlaps_itself(const struct ferryi_plan_copy *copy)
+{
+    return copy->target_store == copy->source_store && copy->target < copy->source + copy->bytes &&
+           copy->source < copy->target + copy->bytes;
+}
+
+/* Two copies for one whose ranges overlap, by way of a store that nobody else knows. */
+static ferry_status
+add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+{
+    ferryi_store *middle;
+    ferry_status status = ferryi_store_create(plan->context, copy->bytes, NULL, false, &middle);
+    if (status != FERRY_OK)
+        return status;
+    plan->middles[plan->middle_count++] = middle;
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
+    plan->copies[plan->count++] = (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
+    return FERRY_OK;
+}
+
+/* The copies that there are to do, and their bytes. */
+static ferry_status
+take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t count)
+{
+    size_t overlapping = 0;
+    for (size_t i = 0; i < count; i++)
+        overlapping += overlaps_itself(&copies[i]);
+    plan->copies = calloc(count + overlapping + 1, sizeof(*plan->copies));
+    plan->middles = calloc(overlapping + 1, sizeof(*plan->middles));
+    if (!plan->copies || !plan->middles)
+        return fail_memory(count);
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
+        if (!overlaps_itself(&copies[i]))
+            plan->copies[plan->count++] = copies[i];
+        else if (copies[i].target != copies[i].source)
+            status = add_by_way(plan, &copies[i]);
+    }
+    for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
+        size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
+        if (i >= COPIES_MAX || !ferryi_add_size(plan->job.total, counted, &plan->job.total))
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: so many copies or bytes cannot be counted", count);
+    }
+    return status;
+}
+
+/* -- levels ---------------------------------------------------------------------------------------- */
+
+static struct ferryi_use
+use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
+{
+    const struct ferryi_plan_copy *copy = &copies[index];
+    uintptr_t begin = writes ? copy->target : copy->source;
+    return (struct ferryi_use){.space = writes ? copy->target_store : copy->source_store,
+                               .begin = begin,
+                               .end = begin + copy->bytes,
+                               .copy = (uint32_t)index & INT32_MAX,
+                               .writes = writes};
+}
+
+/* One list after the other, so that what comes sorted stays sorted. */
+static struct ferryi_use *
+make_uses(const ferryi_plan *plan)
+{
+    struct ferryi_use *uses = malloc(2 * plan->count * sizeof(*uses));
+    if (!uses)
+        return NULL;
+    bool targets_last = (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
+    for (size_t i = 0; i < plan->count; i++) {
+        uses[targets_last ? i : plan->count + i] = use_of(plan->copies, i, false);
+        uses[targets_last ? plan->count + i : i] = use_of(plan->copies, i, true);
+    }
+    return uses;
+}
+
+/* Put the copies in the order of their levels, and within a level of their targets, as the uses are sorted. */
+static ferry_status
+sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
+{
+    plan->level_ends = calloc(plan->level_count + 1, sizeof(*plan->level_ends));
+    if (!plan->level_ends)
+        return fail_memory(plan->count);
+    struct ferryi_plan_copy *sorted = malloc(plan->count * sizeof(*sorted));
+    if (!sorted)
+        return fail_memory(plan->count);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->level_ends[levels[i] + 1]++;
+    for (uint32_t level = 1; level <= plan->level_count; level++)
+        plan->level_ends[level] += plan->level_ends[level - 1];
+    /* From where each level begins to where it ends. */
+    for (size_t i = 0; i < 2 * plan->count; i++)
+        if (uses[i].writes)
+            sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
+    free(plan->copies);
+    plan->copies = sorted;
+    return FERRY_OK;
+}
+
+/* Under the claims of a longer call where there is one: it has all but the memory in between. */
+static ferry_status
+make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
+{
+    ferry_status status = ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
+    plan->crossed = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
+    plan->carried = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
+    if (status == FERRY_OK && (!plan->crossed || !plan->carried))
+        status = fail_memory(plan->count);
+    if (status == FERRY_OK && plan->options.whole)
+        for (size_t i = 0; i < plan->claims.count; i++)
+            plan->claims.items[i].under = ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
+    return status;
+}
+
+ferry_status
+ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
+                 ferryi_plan **out)
+{
+    ferryi_plan *plan = calloc(1, sizeof(*plan));
+    struct ferryi_use *uses = NULL;
+    uint32_t *levels = NULL;
+    ferry_status status;
+    if (!plan)
+        return fail_memory(count);
+    plan->context = context;
+    plan->options = *options;
+    if (options->transfer) /* the caller's, who may not wait for the plan's end */
+        plan->transfer = *options->transfer;
+    plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer ? &plan->transfer : NULL};
+    FERRY_TRY(status, fail, take_copies(plan, copies, count));
+    if (plan->count > 0) {
+        uses = make_uses(plan);
+        levels = malloc(plan->count * sizeof(*levels));
+        if (!uses || !levels)
+            FERRY_TRY(status, fail, fail_memory(count));
+        FERRY_TRY(status, fail, ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
+        FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
+        FERRY_TRY(status, fail, make_claims(plan, uses));
+    }
+    *out = plan;
+    plan = NULL;
+fail:
+    free(uses);
+    free(levels);
+    ferryi_plan_free(&plan);
+    return status;
+}
+
+ferry_status
+ferryi_plan_claim(ferryi_plan *plan)
+{
+    return ferryi_access_claim(plan->claims.items, plan->claims.count);
+}
+
+/* -- all of it ------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options)
+{
+    ferryi_plan *plan;
+    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_plan_claim(plan);
+    if (status == FERRY_OK)
+        status = ferryi_plan_run(plan, NULL, NULL);
+    ferryi_plan_free(&plan);
+    return status;
+}
+
+static ferry_status
+run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
+{
+    ferryi_plan *plan = (ferryi_plan *)async;
+    for (size_t i = 0; i < plan->claims.count; i++)
+        ferryi_access_take_over(&plan->claims.items[i]);
+    return ferryi_plan_run(plan, async->event, out_last);
+}
+
+static void
+free_started(struct ferryi_async *async)
+{
+    ferryi_plan *plan = (ferryi_plan *)async;
+    ferryi_plan_free(&plan);
+}
+
+ferry_status
+ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
+                  ferry_event **out)
+{
+    ferryi_plan *plan;
+    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
+    if (status != FERRY_OK)
+        return status;
+    plan->async.run = run_started;
+    plan->async.free = free_started;
+    status = ferryi_async_init(&plan->async, context, plan->job.total);
+    if (status != FERRY_OK) {
+        ferryi_plan_free(&plan);
+        return status;
+    }
+    status = ferryi_plan_claim(plan);
+    if (status != FERRY_OK) {
+        ferryi_async_drop(&plan->async);
+        return status;
+    }
+    for (size_t i = 0; i < plan->claims.count; i++)
+        ferryi_access_queue(&plan->claims.items[i]);
+    ferryi_async_start(&plan->async, out);
+    return FERRY_OK;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/pending_calls.h"
+#include "src/buffer/claim.h"
+#include "src/copy/copy.h"
+#include "src/buffer/observe.h"
+#include "src/copy/plan_inside.h"
+
+/* How a plan runs: each level becomes pieces between places, those that are alike become one transfer. */
+
+static ferryi_store *
+store_of(const void *owner)
+{
+    return (ferryi_store *)(uintptr_t)owner;
+}
+
+/* Places that use the host's memory are the host to those who move bytes. */
+static int
+memory_place(ferryi_store *store, int place)
+{
+    return ferryi_store_same_memory(store, place, 0) ? 0 : place;
+}
+
+/* -- the pieces of a level ------------------------------------------------------------------------- */
+
+/* What joins two pieces: everything alike, and touching on both sides. */
+static bool
+continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
+{
+    return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
+           last->target_place == next->target_place && last->source_place == next->source_place && last->note == next->note &&
+           last->zeros == next->zeros && last->pinned == next->pinned && last->between == next->between && (char *)last->target + last->bytes == next->target &&
+           (last->zeros || (const char *)last->source + last->bytes == next->source);
+}
+
+/* One promise of room in the map belongs to each piece that is written to a store. */
+static void
+give_promise_back(const struct ferryi_piece *piece)
+{
+    if (!piece->target_owner)
+        return;
+    ferryi_store *store = store_of(piece->target_owner);
+    ferryi_store_lock(store);
+    ferryi_valid_map_unpromise(&store->map);
+    ferryi_store_unlock(store);
+}
+
+static ferry_status
+add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
+{
+    if (plan->piece_count > 0 && continues(&plan->pieces[plan->piece_count - 1], piece)) {
+        plan->pieces[plan->piece_count - 1].bytes += piece->bytes;
+        return FERRY_OK;
+    }
+    if (plan->piece_count == plan->piece_room) {
+        size_t room = plan->piece_room ? 2 * plan->piece_room : ferryi_max_size(plan->count, 4);
+        struct ferryi_piece *grown = realloc(plan->pieces, room * sizeof(*grown));
+        if (!grown)
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", room);
+        plan->pieces = grown;
+        plan->piece_room = room;
+    }
+    if (piece->target_owner) {
+        ferry_status status = ferryi_store_promise(store_of(piece->target_owner), 1);
+        if (status != FERRY_OK)
+            return status;
+    }
+    plan->pieces[plan->piece_count++] = *piece;
+    return FERRY_OK;
+}
+
+/* The copy of a store at a place, from byte `begin` on, as one side of a piece. */
+static void
+set_target(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
+{
+    ferryi_claim_is_held();
+    int at = memory_place(store, place);
+    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    piece->target = memory.pointer;
+    piece->target_owner = store;
+    piece->target_place = (uint8_t)at;
+    piece->note = (uint8_t)place;
+    piece->pinned = at == 0 && memory.pinned;
+}
+
+static void
+set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
+{
+    ferryi_claim_is_held();
+    int at = memory_place(store, place);
+    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    piece->source = memory.pointer;
+    piece->source_owner = store;
+    piece->source_place = (uint8_t)at;
+    if (at == 0) /* it is the host's side, unless both are */
+        piece->pinned = memory.pinned && piece->target_place != 0;
+}
+
+/* A transfer between two buffers counts for its target, which may have no replica at a device and so no counters yet. */
+static ferry_status
+make_counters(const struct ferryi_piece *piece)
+{
+    bool counts = piece->target_owner && piece->target_place != piece->source_place;
+    return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
+}
+
+/* One stretch of a source whose bytes are valid at the same places. */
+static ferry_status
+add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece, struct ferryi_segment segment)
+{
+    ferryi_store *source = copy->source_store;
+    if (segment.places & FERRYI_LOST) {
+        struct ferryi_access access = {.store = source, .begin = segment.begin, .end = segment.end, .reason = plan->options.reason};
+        return ferryi_access_fail_lost(&access);
+    }
+    piece.zeros = !ferryi_places_written(segment.places);
+    if (!piece.zeros) {
+        int place = piece.note;
+        if (!piece.target_owner)
+            place = ferryi_lowest_place(segment.places);
+        else if (!(segment.places & FERRYI_PLACE_BIT(place)))
+            place = ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
+                                            ferryi_engine_reachable(plan->context->engine, place));
+        set_source(&piece, source, place, segment.begin);
+        ferry_status status = make_counters(&piece);
+        if (status != FERRY_OK)
+            return status;
+    }
+    return add_piece(plan, &piece);
+}
+
+/* From a store: stretch by stretch, from wherever each is valid. */
+static ferry_status
+add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece)
+{
+    ferry_status status = FERRY_OK;
+    char *target = piece.target;
+    for (size_t at = copy->source, end = copy->source + copy->bytes; at < end && status == FERRY_OK;) {
+        ferryi_store_lock(copy->source_store);
+        struct ferryi_segment segment = ferryi_valid_map_at(&copy->source_store->map, at);
+        ferryi_store_unlock(copy->source_store);
+        segment.begin = at;
+        segment.end = ferryi_min_size(segment.end, end);
+        piece.target = target + (at - copy->source);
+        piece.bytes = segment.end - at;
+        status = add_stretch(plan, copy, piece, segment);
+        at = segment.end;
+    }
+    return status;
+}
+
+static ferry_status
+add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+{
+    struct ferryi_piece piece = {.target = (void *)copy->target, .source = (const void *)copy->source, .bytes = copy->bytes, .between = copy->between};
+    if (!copy->target_store)
+        return add_from_store(plan, copy, piece);
+
+    struct ferryi_range to = {copy->target, copy->target + copy->bytes}, from = {copy->source, copy->source + copy->bytes};
+    int place = plan->options.place;
+    if (place < 0)
+        place = copy->source_store ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
+                                   : ferryi_copy_home(copy->target_store, to);
+    ferry_status status = ferryi_store_reserve(copy->target_store, place);
+    if (status != FERRY_OK)
+        return status;
+    set_target(&piece, copy->target_store, place, copy->target);
+    return copy->source_store ? add_from_store(plan, copy, piece) : add_piece(plan, &piece);
+}
+
+/* -- pieces that are alike ------------------------------------------------------------------------- */
+
+static uint32_t
+sort_of(const struct ferryi_piece *piece)
+{
+    return (uint32_t)piece->between << 18 | (uint32_t)piece->zeros << 17 | (uint32_t)piece->target_place << 9 | (uint32_t)piece->source_place << 1 | piece->pinned;
+}
+
+static int
+by_sort_and_target(const void *a, const void *b)
+{
+    const struct ferryi_piece *x = a, *y = b;
+    uint32_t sort_x = sort_of(x), sort_y = sort_of(y);
+    if (sort_x != sort_y)
+        return sort_x < sort_y ? -1 : 1;
+    if (x->target_owner != y->target_owner)
+        return (uintptr_t)x->target_owner < (uintptr_t)y->target_owner ? -1 : 1;
+    return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
+}
+
+/* Those that are alike side by side. What touches came one after the other, and is one piece already. */
+static void
+sort_pieces(ferryi_plan *plan)
+{
+    size_t sorted = 1;
+    while (sorted < plan->piece_count && by_sort_and_target(&plan->pieces[sorted - 1], &plan->pieces[sorted]) <= 0)
+        sorted++;
+    if (sorted < plan->piece_count)
+        qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
+}
+
+/* Pieces that are one transfer. */
+struct group {
+    const struct ferryi_piece *pieces;
+    size_t count;
+    ferryi_timeline *timeline;
+    ferryi_places lost; /* of its two places, after a failure */
+};
+
+/* For each store that the group touches, once at least: the source, then the target. */
+static ferry_status
+each_store(const struct group *group, ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
+{
+    const void *source = NULL, *target = NULL;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < group->count && status == FERRY_OK; i++) {
+        const struct ferryi_piece *piece = &group->pieces[i];
+        if (piece->source_owner && piece->source_owner != source)
+            status = visit(group, store_of(piece->source_owner), false);
+        if (status == FERRY_OK && piece->target_owner && piece->target_owner != target)
+            status = visit(group, store_of(piece->target_owner), true);
+        source = piece->source_owner;
+        target = piece->target_owner;
+    }
+    return status;
+}
+
+/* Bytes of pageable memory are read and written by the host itself, while the transfer runs. */
+static ferry_status
+order_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    int place = is_target ? group->pieces->target_place : group->pieces->source_place;
+    bool by_host = place == 0 && !group->pieces->pinned;
+    return ferryi_store_order(store, place, by_host ? NULL : group->timeline, is_target);
+}
+
+static ferry_status
+note_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    int place = is_target ? group->pieces->target_place : group->pieces->source_place;
+    if (place == 0 && !group->pieces->pinned)
+        return FERRY_OK;
+    if (is_target)
+        ferryi_store_note_write(store, place, group->timeline);
+    else
+        ferryi_store_note_read(store, place, group->timeline);
+    return FERRY_OK;
+}
+
+static ferry_status
+lose_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    ferryi_claim_is_held();
+    int place = is_target ? group->pieces->target_place : group->pieces->source_place;
+    if (group->lost & FERRYI_PLACE_BIT(place))
+        (void)ferryi_access_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
+    return FERRY_OK;
+}
+
+/* The map learns what arrived: the first `done` bytes of the pieces. */
+static void
+commit(const struct group *group, size_t done)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const struct ferryi_piece *piece = &group->pieces[i];
+        size_t bytes = ferryi_min_size(piece->bytes, done);
+        done -= bytes;
+        if (bytes == 0) {
+            give_promise_back(piece);
+        } else if (piece->target_owner) {
+            ferryi_store *store = store_of(piece->target_owner);
+            ferryi_store_lock(store);
+            char *base = ferryi_store_copy(store, piece->note)->pointer;
+            ferryi_store_unlock(store);
+            size_t begin = (size_t)((char *)piece->target - base);
+            ferryi_pending_calls_overwritten(store, piece->note, begin, begin + bytes);
+            ferryi_store_lock(store);
+            ferryi_valid_map_commit(&store->map, piece->note, FERRYI_CHANGE_OVERWRITE, begin, begin + bytes);
+            ferryi_store_unlock(store);
+        }
+    }
+}
+
+/* Of the first `done` bytes, those of pageable host copies that went to a device or came from one. */
+static void
+count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    bool up = first->source_place == 0;
+    if (first->zeros || first->pinned || up == (first->target_place == 0))
+        return;
+    const void *last = NULL;
+    size_t claim = 0;
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        const void *owner = up ? group->pieces[i].source_owner : group->pieces[i].target_owner;
+        size_t bytes = ferryi_min_size(group->pieces[i].bytes, done);
+        if (owner && owner != last)
+            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
+        if (owner)
+            plan->crossed[claim] += bytes;
+        done -= bytes;
+    }
+}
+
+/* The counters of each buffer learn of the first `done` bytes of a group, which is one transfer of each. A copy between two buffers counts for its target. */
+static void
+count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
+{
+    const void *last = NULL;
+    size_t claim = 0;
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        const struct ferryi_piece *piece = &group->pieces[i];
+        const void *owner = piece->target_owner ? piece->target_owner : piece->source_owner;
+        size_t bytes = ferryi_min_size(piece->bytes, done);
+        if (owner && owner != last)
+            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
+        if (owner)
+            plan->carried[claim] += bytes;
+        done -= bytes;
+    }
+    for (size_t i = 0; i < plan->claims.count; i++) {
+        if (plan->carried[i] > 0)
+            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction, plan->carried[i]);
+        plan->carried[i] = 0;
+    }
+}
+
+static bool
+is_host(const ferryi_plan *plan, int place)
+{
+    return place == 0 || (plan->context->coherent >> place & 1);
+}
+
+/* A group that crosses between places, of what it has brought. */
+static void
+count_group(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    bool to_host = is_host(plan, first->target_place), from_host = is_host(plan, first->source_place);
+    if (first->zeros || done == 0 || first->target_place == first->source_place || (to_host && from_host))
+        return;
+    count_traffic(plan, group, to_host ? FERRY_DIRECTION_DOWNLOAD : from_host ? FERRY_DIRECTION_UPLOAD : FERRY_DIRECTION_PEER, done);
+}
+
+static ferry_status
+run_group(ferryi_plan *plan, struct group *group)
+{
+    const struct ferryi_piece *first = group->pieces;
+    ferryi_engine *engine = plan->context->engine;
+    const void *named = first->target_owner ? first->target_owner : first->source_owner;
+    struct ferryi_transfer_job quiet = {.reason = plan->options.reason}, *job = first->between ? &quiet : &plan->job;
+    job->buffer = named ? ferryi_store_name(store_of(named)) : "";
+    job->traffic = NULL; /* count_group() knows which buffers the bytes are of */
+    job->foreign_source = !first->source_owner && !first->zeros;
+    job->foreign_target = !first->target_owner;
+    size_t before = job->done;
+    ferry_status status = ferryi_engine_timeline(engine, first->target_place, first->zeros ? first->target_place : first->source_place, &group->timeline);
+    if (status == FERRY_OK)
+        status = each_store(group, order_store);
+    if (status == FERRY_OK) {
+        status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout, group->timeline, job);
+        /* Also after a failure: parts may be on their way. */
+        if (group->timeline) {
+            (void)each_store(group, note_store);
+            plan->timelines |= UINT64_C(1) << group->timeline->number;
+        }
+    }
+    if (plan->context->trace && job != &quiet)
+        ferryi_observe_pieces(plan->context, group->pieces, group->count, job->done - before, plan->options.reason);
+    commit(group, job->done - before);
+    count_crossed(plan, group, job->done - before);
+    count_group(plan, group, job->done - before);
+    if (status == FERRY_ERROR_DEVICE_LOST) {
+        group->lost = ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
+        (void)each_store(group, lose_store);
+    }
+    return status;
+}
+
+/* -- level by level -------------------------------------------------------------------------------- */
+
+static ferry_status
+run_level(ferryi_plan *plan, size_t begin, size_t end)
+{
+    ferry_status status = FERRY_OK;
+    plan->piece_count = 0;
+    for (size_t i = begin; i < end && status == FERRY_OK; i++)
+        status = add_copy(plan, &plan->copies[i]);
+    if (status == FERRY_OK)
+        sort_pieces(plan);
+    for (size_t i = 0; i < plan->piece_count;) {
+        struct group group = {.pieces = &plan->pieces[i], .count = 1};
+        while (i + group.count < plan->piece_count && sort_of(&group.pieces[group.count]) == sort_of(group.pieces))
+            group.count++;
+        if (status == FERRY_OK)
+            status = run_group(plan, &group);
+        else
+            commit(&group, 0);
+        i += group.count;
+    }
+    return status;
+}
+
+static ferry_status
+run_levels(ferryi_plan *plan)
+{
+    ferry_status status = FERRY_OK;
+    for (uint32_t level = 0; level < plan->level_count && status == FERRY_OK; level++)
+        status = run_level(plan, level ? plan->level_ends[level - 1] : 0, plan->level_ends[level]);
+    return status;
+}
+
+/* All copies of a plan are one crossing of each store. */
+static void
+drop_claims(ferryi_plan *plan)
+{
+    for (size_t i = 0; i < plan->claims.count; i++) {
+        if (plan->crossed[i] > 0)
+            ferryi_store_crossed(plan->claims.items[i].store, plan->crossed[i]);
+        ferryi_claim_drop(&plan->claims.items[i], ferryi_claim_commits(&plan->claims.items[i]));
+    }
+    plan->claims.count = 0;
+}
+
+ferry_status
+ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_sync_point *out_last)
+{
+    struct ferryi_copy_whole *whole = plan->options.whole;
+    if (whole)
+        plan->job = whole->job;
+    plan->job.reason = plan->options.reason;
+    if (event) {
+        plan->job.cancelled = &event->cancelled;
+        plan->job.arrived = &event->arrived;
+    }
+    ferry_status status = run_levels(plan);
+    if (whole)
+        ferryi_copy_note_whole(whole, &plan->job, plan->timelines);
+    if (status != FERRY_OK)
+        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->job.done,
+                       plan->job.total);
+    char *why = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    if (out_last)
+        *out_last = ferryi_sync_points_join(&plan->context->order, 0, plan->timelines);
+    drop_claims(plan);
+    if (why)
+        ferryi_fail(status, "%s", why);
+    free(why);
+    return status;
+}

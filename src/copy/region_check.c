@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/file.h"
+#include "src/buffer/buffer.h"
+#include "src/copy/convert_copy.h"
+#include "src/buffer/guard.h"
+#include "src/copy/regions.h"
+
+/* What the arguments of one region mean, and whether they may be meant. */
+
+static const char what[] = "copy";
+
+/* -- elements -------------------------------------------------------------------------------------- */
+
+/* The elements that the caller names for a side, or that its buffer has; NULL: none. */
+static ferry_status
+named_element(const ferry_copy_side *side, const ferry_element **out)
+{
+    struct ferryi_range range;
+    *out = side->element;
+    if (!side->buffer)
+        return FERRY_OK;
+    ferry_status status = ferryi_buffer_check(side->buffer, side->element, 0, 0, what, &range);
+    if (status == FERRY_OK)
+        *out = side->buffer->element;
+    return status;
+}
+
+/* The library's own description: that of the other side where they are equal. */
+static ferry_status
+intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
+{
+    *out = other;
+    return element->identity == other->identity ? FERRY_OK : ferryi_element_intern(element, out);
+}
+
+static ferry_status
+find_elements(const ferry_copy_region *from, struct ferryi_region *region)
+{
+    const ferry_element *target, *source;
+    ferry_status status = from->conversion ? ferryi_conversion_check(from->conversion, what) : FERRY_OK;
+    if (status == FERRY_OK)
+        status = named_element(&from->target, &target);
+    if (status == FERRY_OK)
+        status = named_element(&from->source, &source);
+    if (status != FERRY_OK)
+        return status;
+    /* At least one of them is a buffer's. */
+    if (!source)
+        source = from->conversion ? from->conversion->from : target;
+    if (!target)
+        target = from->conversion ? from->conversion->to : source;
+    const ferry_element *buffers = from->target.buffer ? target : source;
+    status = intern(target, buffers, &region->target.element);
+    return status == FERRY_OK ? intern(source, buffers, &region->source.element) : status;
+}
+
+static ferry_status
+find_conversion(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
+                struct ferryi_region *region)
+{
+    const ferry_element *source = region->source.element, *target = region->target.element;
+    region->converts = from->conversion || source->identity != target->identity;
+    if (!region->converts)
+        return FERRY_OK;
+    if (from->conversion && (from->conversion->from->identity != source->identity || from->conversion->to->identity != target->identity))
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: the conversion is from %s to %s, but the source has %s and the target %s", what,
+                           from->conversion->from->name, from->conversion->to->name, source->name, target->name);
+    if (!from->conversion && (!options || !options->convert))
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: the source has elements %s%s, the target %s, and options.convert is 0", what, source->name,
+                           ferryi_element_namesake(source, target), target->name);
+    if (setting->policy == FERRY_CONVERT_CHECK && setting->async)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy without an event", what);
+    if (setting->policy == FERRY_CONVERT_CHECK && from->source.path)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: a conversion with FERRY_CONVERT_CHECK cannot read from a file: load it into a buffer first",
+                           what);
+    region->conversion = (ferry_conversion){.from = source, .to = target, .convert = from->conversion ? from->conversion->convert : NULL};
+    return ferryi_conversion_check(&region->conversion, what);
+}
+
+/* -- shapes ---------------------------------------------------------------------------------------- */
+
+static ferry_status
+find_count(const ferry_copy_region *from, struct ferryi_region *region)
+{
+    region->count = from->count;
+    region->rows = from->rows ? from->rows : 1;
+    region->planes = from->planes ? from->planes : 1;
+    if (region->count != FERRY_REST)
+        return FERRY_OK;
+    if (region->rows > 1 || region->planes > 1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: FERRY_REST counts the elements of one row, but there are %zu rows and %zu planes", what,
+                           region->rows, region->planes);
+    const ferry_copy_side *side = from->source.buffer ? &from->source : &from->target;
+    struct ferryi_range range;
+    ferry_status status = ferryi_buffer_check(side->buffer, side->element, side->offset, FERRY_REST, what, &range);
+    if (status == FERRY_OK)
+        region->count = (range.end - range.begin) / side->buffer->element_bytes;
+    return status;
+}
+
+static ferry_status
+fail_span(const struct ferryi_region *region, const char *name)
+{
+    return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu planes of %zu rows of %zu elements of the %s: more than size_t holds", what, region->planes,
+                       region->rows, region->count, name);
+}
+
+/* The pitches in elements, and how many elements lie from the first to behind the last. */
+static ferry_status
+find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name, size_t *out_row, size_t *out_plane, size_t *out_span)
+{
+    size_t row = from->row_pitch && region->rows > 1 ? from->row_pitch : region->count, rows, in_plane, planes;
+    *out_row = *out_plane = *out_span = 0;
+    if (region->count == 0)
+        return FERRY_OK;
+    if (row < region->count)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s's row pitch of %zu elements is less than the %zu elements of a row", what, name,
+                           row, region->count);
+    if (!ferryi_mul_size(region->rows - 1, row, &rows) || !ferryi_add_size(rows, region->count, &in_plane) ||
+        !ferryi_mul_size(region->rows, row, &rows))
+        return fail_span(region, name);
+    size_t plane = from->plane_pitch && region->planes > 1 ? from->plane_pitch : rows;
+    if (plane < in_plane)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s's plane pitch of %zu elements is less than the %zu elements of a plane", what,
+                           name, plane, in_plane);
+    if (!ferryi_mul_size(region->planes - 1, plane, &planes) || !ferryi_add_size(planes, in_plane, out_span) || *out_span == FERRY_REST)
+        return fail_span(region, name);
+    *out_row = row;
+    *out_plane = plane;
+    return FERRY_OK;
+}
+
+/* -- sides ----------------------------------------------------------------------------------------- */
+
+/* Bytes from where the side begins: the offset's, and those of the span. False: more than size_t holds. */
+static bool
+bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset, size_t *out_bytes)
+{
+    size_t end;
+    return ferryi_mul_size(from->offset, element->bytes, out_offset) && ferryi_mul_size(span, element->bytes, out_bytes) &&
+           ferryi_add_size(*out_offset, *out_bytes, &end);
+}
+
+static ferry_status
+find_memory(const ferry_copy_side *from, size_t span, const char *name, ferryi_store *other, struct ferryi_region_side *side)
+{
+    size_t offset, bytes;
+    if (span == 0)
+        return FERRY_OK;
+    if (!from->memory)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s has no buffer, no memory and no path", what, name);
+    if (!bytes_of(from, side->element, span, &offset, &bytes) || bytes > UINTPTR_MAX - (uintptr_t)from->memory ||
+        offset > UINTPTR_MAX - (uintptr_t)from->memory - bytes)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes of the %s: more than there is memory", what, span,
+                           side->element->bytes, name);
+    side->begin = (uintptr_t)from->memory + offset;
+    return ferryi_guard_check_memory(other, from->memory, what);
+}
+
+static ferry_status
+find_file(const ferry_copy_side *from, size_t span, const char *name, struct ferryi_region_side *side)
+{
+    size_t offset, bytes;
+    if (!bytes_of(from, side->element, span, &offset, &bytes) || offset > UINT64_MAX - from->file_offset)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes of the %s: more than a file holds", what, span, side->element->bytes,
+                           name);
+    side->path = from->path;
+    side->file_offset = from->file_offset + offset;
+    return ferryi_file_check_range(from->path, side->file_offset, bytes);
+}
+
+static ferry_status
+find_side(const struct ferryi_region *region, const ferry_copy_side *from, const ferry_copy_side *other, const char *name,
+          struct ferryi_region_side *side)
+{
+    size_t row, plane, span;
+    ferry_status status = find_span(region, from, name, &row, &plane, &span);
+    if (status != FERRY_OK)
+        return status;
+    if (from->buffer) {
+        struct ferryi_range range;
+        status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
+        side->store = from->buffer->store;
+        side->begin = range.begin;
+        /* A claim would find that too, but could not name the region. */
+        if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: buffer \"%s\" wraps read-only memory", what, ferryi_store_name(side->store));
+    } else if (from->path) {
+        status = find_file(from, span, name, side);
+    } else {
+        status = find_memory(from, span, name, other->buffer->store, side);
+    }
+    /* One row needs no pitch, and those of many are parts of a span that fits. */
+    side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
+    side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
+    return status;
+}
+
+static int
+ways(const ferry_copy_side *side)
+{
+    return (side->buffer != NULL) + (side->memory != NULL) + (side->path != NULL);
+}
+
+static ferry_status
+check_ways(const ferry_copy_region *from)
+{
+    if (ways(&from->target) > 1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the target has more than one of buffer, memory and path", what);
+    if (from->value && ways(&from->source) > 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the region has both a value and a source", what);
+    if (ways(&from->source) > 1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the source has more than one of buffer, memory and path", what);
+    if (from->value && !from->target.buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: only a buffer is filled with a value", what);
+    if (!from->target.buffer && !from->source.buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: neither the target nor the source is a buffer", what);
+    return FERRY_OK;
+}
+
+/* -- one region ------------------------------------------------------------------------------------ */
+
+static bool
+is_packed(const struct ferryi_region *region, const struct ferryi_region_side *side)
+{
+    return side->row_pitch == ferryi_region_row_bytes(region, side);
+}
+
+/* Rows that follow each other without gaps on both sides are one row; so are planes. */
+static void
+straighten(struct ferryi_region *region)
+{
+    for (int dimension = 0; dimension < 2; dimension++) {
+        if (region->rows > 1 && is_packed(region, &region->target) && (region->kind == FERRYI_REGION_FILL || is_packed(region, &region->source))) {
+            region->count *= region->rows;
+            region->rows = 1;
+        }
+        if (region->rows == 1 && region->planes > 1) {
+            region->rows = region->planes;
+            region->planes = 1;
+            region->target.row_pitch = region->target.plane_pitch;
+            region->source.row_pitch = region->source.plane_pitch;
+        }
+    }
+}
+
+static bool
+is_onto_itself(const struct ferryi_region *region)
+{
+    const struct ferryi_region_side *target = &region->target, *source = &region->source;
+    return target->store && target->store == source->store && target->begin == source->begin &&
+           (region->rows == 1 || target->row_pitch == source->row_pitch) && (region->planes == 1 || target->plane_pitch == source->plane_pitch);
+}
+
+static enum ferryi_region_kind
+kind_of(const struct ferryi_region *region)
+{
+    if (region->count == 0)
+        return region->target.path ? FERRYI_REGION_STORE : FERRYI_REGION_NOTHING;
+    if (region->value)
+        return FERRYI_REGION_FILL;
+    if (region->converts)
+        return FERRYI_REGION_CONVERT;
+    if (region->target.path || region->source.path)
+        return region->target.path ? FERRYI_REGION_STORE : FERRYI_REGION_LOAD;
+    return is_onto_itself(region) ? FERRYI_REGION_NOTHING : FERRYI_REGION_PLAIN;
+}
+
+ferry_status
+ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
+                    struct ferryi_region *region)
+{
+    ferry_status status;
+    region->value = from->value;
+    FERRY_TRY(status, out, check_ways(from));
+    FERRY_TRY(status, out, find_elements(from, region));
+    FERRY_TRY(status, out, find_conversion(from, setting, options, region));
+    FERRY_TRY(status, out, find_count(from, region));
+    /* Buffers first: what is past the end of one is out of range, however large it is. */
+    bool source_first = !from->target.buffer && !from->value;
+    if (source_first)
+        FERRY_TRY(status, out, find_side(region, &from->source, &from->target, "source", &region->source));
+    FERRY_TRY(status, out, find_side(region, &from->target, &from->source, "target", &region->target));
+    if (!source_first && !from->value)
+        FERRY_TRY(status, out, find_side(region, &from->source, &from->target, "source", &region->source));
+    region->kind = kind_of(region);
+    straighten(region);
+out:
+    return status;
+}

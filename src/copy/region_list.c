@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/copy/region_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/claim.h"
+
+#define VALUE_ALIGN 16
+
+static void
+list_free(struct ferryi_region_list *list)
+{
+    ferryi_claim_list_free(&list->whole.claims);
+    free(list->regions);
+    free(list->kept);
+    free(list);
+}
+
+static ferry_status
+fail_memory(size_t count)
+{
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory for a list of %zu regions", count);
+}
+
+/* -- what the list keeps --------------------------------------------------------------------------- */
+
+static size_t
+aligned(size_t bytes)
+{
+    return (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
+}
+
+static size_t
+path_bytes(const char *path)
+{
+    return path ? aligned(strlen(path) + 1) : 0;
+}
+
+static size_t
+value_bytes(const struct ferryi_region *region)
+{
+    return region->kind == FERRYI_REGION_FILL ? aligned(region->source.element->bytes) : 0;
+}
+
+static const void *
+keep(unsigned char **at, const void *from, size_t bytes)
+{
+    const void *kept = memcpy(*at, from, bytes);
+    *at += aligned(bytes);
+    return kept;
+}
+
+/* The array, the paths and the values may be changed by the caller before their turn comes. */
+static ferry_status
+keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += path_bytes(regions[i].target.path) + path_bytes(regions[i].source.path) + value_bytes(&regions[i]);
+    list->regions = malloc(count * sizeof(*list->regions));
+    list->kept = malloc(bytes + 1);
+    if (!list->regions || !list->kept)
+        return fail_memory(count);
+    memcpy(list->regions, regions, count * sizeof(*regions));
+    list->count = count;
+    unsigned char *at = list->kept;
+    for (size_t i = 0; i < count; i++) {
+        struct ferryi_region *region = &list->regions[i];
+        if (region->target.path)
+            region->target.path = keep(&at, region->target.path, strlen(region->target.path) + 1);
+        if (region->source.path)
+            region->source.path = keep(&at, region->source.path, strlen(region->source.path) + 1);
+        if (region->kind == FERRYI_REGION_FILL)
+            region->value = keep(&at, region->value, region->source.element->bytes);
+    }
+    return FERRY_OK;
+}
+
+/* -- claims ---------------------------------------------------------------------------------------- */
+
+static size_t
+add_uses(const struct ferryi_region *region, const struct ferryi_region_side *side, bool writes, struct ferryi_use *uses)
+{
+    size_t rows = side->store ? ferryi_region_rows(region) : 0;
+    if (region->count == 0)
+        return 0;
+    for (size_t row = 0; row < rows; row++) {
+        struct ferryi_range range = ferryi_region_row(region, side, row);
+        uses[row] = (struct ferryi_use){.space = side->store, .begin = range.begin, .end = range.end, .writes = writes};
+    }
+    return rows;
+}
+
+static ferry_status
+make_claims(struct ferryi_region_list *list)
+{
+    size_t room = 0, count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (!ferryi_add_size(room, ferryi_region_rows(&list->regions[i]), &room) || room > SIZE_MAX / 4 / sizeof(struct ferryi_use))
+            return fail_memory(list->count);
+    struct ferryi_use *uses = malloc((2 * room + 1) * sizeof(*uses));
+    if (!uses)
+        return fail_memory(list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        count += add_uses(&list->regions[i], &list->regions[i].source, false, uses + count);
+        count += add_uses(&list->regions[i], &list->regions[i].target, true, uses + count);
+    }
+    ferryi_levels_sort(uses, count);
+    ferry_status status = ferryi_claim_list_make(&list->whole.claims, uses, count, "copy");
+    free(uses);
+    return status;
+}
+
+/* -- running --------------------------------------------------------------------------------------- */
+
+/* Plain regions that follow each other are one plan, which finds the levels in them. */
+static ferry_status
+run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
+{
+    const struct ferryi_plan_options options = {
+        .reason = "copy", .layout = count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
+        .place = list->setting.place, .whole = &list->whole};
+    return ferryi_region_plan(list->setting.context, regions, count, &options, NULL);
+}
+
+static ferry_status
+run_regions(struct ferryi_region_list *list)
+{
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0, next; i < list->count && status == FERRY_OK; i = next) {
+        const struct ferryi_region *region = &list->regions[i];
+        for (next = i + 1; region->kind == FERRYI_REGION_PLAIN && next < list->count && list->regions[next].kind == FERRYI_REGION_PLAIN;)
+            next++;
+        status = region->kind == FERRYI_REGION_PLAIN ? run_plain(list, region, next - i) : ferryi_region_run(list, region);
+        if (status != FERRY_OK && list->setting.many && next == i + 1)
+            ferryi_fail_in(status, "copy: region %zu", region->index);
+        else if (status != FERRY_OK && list->setting.many)
+            ferryi_fail_in(status, "copy: regions %zu to %zu", region->index, list->regions[next - 1].index);
+    }
+    if (status != FERRY_OK && list->setting.many)
+        ferryi_fail_in(status, "%zu of %zu bytes arrived", list->whole.job.done, list->whole.job.total);
+    return status;
+}
+
+/* The claims go after the last step; keeps the message of a failure. */
+static void
+drop_claims(struct ferryi_region_list *list)
+{
+    struct ferryi_claim_list *claims = &list->whole.claims;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    for (size_t i = 0; i < claims->count; i++)
+        ferryi_claim_drop(&claims->items[i], ferryi_claim_commits(&claims->items[i]));
+    ferryi_last_error_restore(&kept);
+    claims->count = 0;
+}
+
+static ferry_status
+run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
+{
+    struct ferryi_region_list *list = (struct ferryi_region_list *)async;
+    for (size_t i = 0; i < list->whole.claims.count; i++)
+        ferryi_access_take_over(&list->whole.claims.items[i]);
+    ferry_status status = run_regions(list);
+    *out_last = ferryi_sync_points_join(&list->setting.context->order, 0, list->whole.timelines);
+    drop_claims(list);
+    return status;
+}
+
+static void
+free_started(struct ferryi_async *async)
+{
+    list_free((struct ferryi_region_list *)async);
+}
+
+static ferry_status
+start(struct ferryi_region_list *list, ferry_event **event)
+{
+    struct ferryi_claim_list *claims = &list->whole.claims;
+    list->async.run = run_started;
+    list->async.free = free_started;
+    ferry_status status = ferryi_async_init(&list->async, list->setting.context, list->whole.job.total);
+    if (status != FERRY_OK) {
+        list_free(list);
+        return status;
+    }
+    list->whole.job.cancelled = &list->async.event->cancelled;
+    list->whole.job.arrived = &list->async.event->arrived;
+    status = ferryi_access_claim(claims->items, claims->count);
+    if (status != FERRY_OK) {
+        ferryi_async_drop(&list->async);
+        return status;
+    }
+    for (size_t i = 0; i < claims->count; i++)
+        ferryi_access_queue(&claims->items[i]);
+    ferryi_async_start(&list->async, event);
+    return FERRY_OK;
+}
+
+static ferry_status
+list_make(const struct ferryi_region_setting *setting, const struct ferryi_region *regions, size_t count, struct ferryi_region_list **out)
+{
+    struct ferryi_region_list *list = calloc(1, sizeof(*list));
+    if (!list)
+        return fail_memory(count);
+    list->setting = *setting;
+    list->setting.transfer = NULL; /* the job has it, from here */
+    if (setting->transfer) {
+        list->transfer = *setting->transfer;
+        list->whole.job.options = &list->transfer;
+    }
+    list->whole.job.reason = "copy";
+    for (size_t i = 0; i < count; i++)
+        list->whole.job.total += ferryi_region_bytes(&regions[i]);
+    ferry_status status = keep_regions(list, regions, count);
+    if (status == FERRY_OK)
+        status = make_claims(list);
+    if (status != FERRY_OK)
+        list_free(list);
+    else
+        *out = list;
+    return status;
+}
+
+ferry_status
+ferryi_region_list_do(const struct ferryi_region_setting *setting, const struct ferryi_region *regions, size_t count, ferry_event **event)
+{
+    struct ferryi_region_list *list;
+    ferry_status status = list_make(setting, regions, count, &list);
+    if (status != FERRY_OK)
+        return status;
+    if (event)
+        return start(list, event);
+    status = ferryi_access_claim(list->whole.claims.items, list->whole.claims.count);
+    if (status == FERRY_OK) {
+        status = run_regions(list);
+        drop_claims(list);
+    }
+    list_free(list);
+    return status;
+}

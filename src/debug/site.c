@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/debug/site.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "src/base/fork.h"
+#include "src/base/sanitizer.h"
+
+#define SITES     2048 /* a power of two */
+#define SITES_MOST (SITES / 4 * 3)
+#define FRAMES    3    /* of the program: a function that only wraps the call is not all that is told */
+#define DEEPEST   64   /* frames that are looked at */
+#define TEXT_ROOM 232
+
+/* Called by the unwinder, of whose memory the sanitizer knows nothing. */
+#if FERRYI_MEMORY_SANITIZER
+#define UNWATCHED __attribute__((no_sanitize("memory")))
+#else
+#define UNWATCHED
+#endif
+
+struct frames {
+    const char *calls[FRAMES]; /* the program's; NULL: no more */
+    unsigned count, looked_at;
+    bool in_public; /* the library's own inner functions have been passed */
+};
+
+FERRYI_MUTEX_CLASS(ferryi_site_mutex);
+
+static struct {
+    struct ferryi_site_mutex mutex;
+    unsigned count FERRYI_GUARDED_BY(ferryi_site_mutex);
+    struct site {
+        const char *calls[FRAMES];
+        char text[TEXT_ROOM]; /* "": free */
+    } sites[SITES]; /* one whose number was returned is constant; the mutex guards the others */
+} known = {.mutex = FERRYI_MUTEX_INITIALIZER};
+static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
+FERRYI_AT_FORK_UNDER(knowing, 3)
+
+/* Found when it is needed, so that the library does not depend on the compiler's; constant after `once`. */
+static struct {
+    pthread_once_t once;
+    __typeof__(_Unwind_Backtrace) *walk;
+    __typeof__(_Unwind_GetIP) *address;
+} unwinder = {.once = PTHREAD_ONCE_INIT};
+
+static _Thread_local ferryi_site lent;
+
+/* -- frames ---------------------------------------------------------------------------------------- */
+
+/* The linker's names: where the section of the public functions begins and ends. */
+extern const char __start_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
+extern const char __stop_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
+
+static void
+find_unwinder(void)
+{
+    void *library = ferryi_library_open("libgcc_s.so.1", NULL, 0);
+    void *walk = library ? ferryi_library_symbol(library, "_Unwind_Backtrace") : NULL;
+    void *address = library ? ferryi_library_symbol(library, "_Unwind_GetIP") : NULL;
+    if (!walk || !address)
+        return;
+    memcpy(&unwinder.address, &address, sizeof(address));
+    memcpy(&unwinder.walk, &walk, sizeof(walk));
+}
+
+UNWATCHED static _Unwind_Reason_Code
+look_at(struct _Unwind_Context *context, void *user)
+{
+    struct frames *frames = user;
+    /* It returns behind the call; the first frame of all returns nowhere. */
+    const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
+    bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
+    frames->in_public = frames->in_public || is_public;
+    if (frames->in_public && !(is_public && frames->count == 0))
+        frames->calls[frames->count++] = call;
+    return frames->count == FRAMES || ++frames->looked_at == DEEPEST ? _URC_NORMAL_STOP : _URC_NO_REASON;
+}
+
+/* "inner+0x12, outer+0x34 (program), +0x56 (libother.so)": each file once behind its functions. */
+static void
+describe(const struct frames *frames, char *text, size_t text_bytes)
+{
+    size_t length = 0;
+    for (unsigned i = 0; i < frames->count && length < text_bytes; i++) {
+        char one[TEXT_ROOM], next[TEXT_ROOM] = "";
+        ferryi_address_describe(frames->calls[i], one, sizeof(one));
+        if (i + 1 < frames->count)
+            ferryi_address_describe(frames->calls[i + 1], next, sizeof(next));
+        char *file = strstr(one, " ("), *next_file = strstr(next, " (");
+        if (file && next_file && strcmp(file, next_file) == 0)
+            *file = 0;
+        length += (size_t)snprintf(text + length, text_bytes - length, "%s%s", i > 0 ? ", " : "", one);
+    }
+}
+
+/* -- sites ----------------------------------------------------------------------------------------- */
+
+/* The site of the frames, or where it goes. */
+FERRYI_REQUIRES(ferryi_site_mutex)
+static struct site *
+find(const struct frames *frames)
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < FRAMES; i++)
+        hash = (hash ^ (uintptr_t)frames->calls[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t at = hash >> 32;; at++) {
+        struct site *site = &known.sites[at % SITES];
+        if (!*site->text || memcmp(site->calls, frames->calls, sizeof(site->calls)) == 0)
+            return site;
+    }
+}
+
+/* With `text`, a new one is kept. */
+FERRYI_REQUIRES(ferryi_site_mutex)
+static ferryi_site
+number_of(const struct frames *frames, const char *text)
+{
+    struct site *site = find(frames);
+    if (!*site->text && (!text || known.count == SITES_MOST))
+        return FERRYI_SITE_UNKNOWN;
+    if (!*site->text) {
+        memcpy(site->calls, frames->calls, sizeof(site->calls));
+        snprintf(site->text, sizeof(site->text), "%s", text);
+        known.count++;
+    }
+    return (ferryi_site)(site - known.sites + FERRYI_SITE_UNKNOWN + 1);
+}
+
+ferryi_site
+ferryi_site_here(void)
+{
+    struct frames frames = {0};
+    char text[TEXT_ROOM];
+    if (lent)
+        return lent;
+    pthread_once(&unwinder.once, find_unwinder);
+    if (unwinder.walk)
+        unwinder.walk(look_at, &frames);
+    if (frames.count == 0)
+        return FERRYI_SITE_UNKNOWN;
+    ferryi_mutex_lock(&known.mutex);
+    ferryi_site site = number_of(&frames, NULL);
+    ferryi_mutex_unlock(&known.mutex);
+    if (site != FERRYI_SITE_UNKNOWN)
+        return site;
+    describe(&frames, text, sizeof(text));
+    ferryi_mutex_lock(&known.mutex);
+    site = number_of(&frames, text);
+    ferryi_mutex_unlock(&known.mutex);
+    return site;
+}
+
+void
+ferryi_site_lend(ferryi_site site)
+{
+    lent = site;
+}
+
+const char *
+ferryi_site_text(ferryi_site site)
+{
+    return site > FERRYI_SITE_UNKNOWN ? known.sites[site - FERRYI_SITE_UNKNOWN - 1].text : "";
+}

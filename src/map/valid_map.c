@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/map/valid_map_chunk.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* -- chunks ---------------------------------------------------------------------------------------- */
+
+static void
+set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
+{
+    map->room->segment_count = map->room->segment_count - chunk->count + count;
+    map->room->crowding = map->room->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
+    chunk->count = count;
+}
+
+/* A chunk to use; the promise has seen to it that there is one, and room in the index. */
+static struct ferryi_map_chunk *
+take_promised(ferryi_valid_map *map)
+{
+    assert(map->room->spare && map->room->chunk_count < map->room->chunk_capacity);
+    struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
+    chunk->count = 0;
+    return chunk;
+}
+
+static void
+remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t first, size_t count)
+{
+    size_t tail = chunk->count - first - count;
+    memmove(&chunk->segments[first], &chunk->segments[first + count], tail * sizeof(chunk->segments[0]));
+    set_count(map, chunk, chunk->count - count);
+}
+
+/* Put chunks[at]'s upper half into a new chunk behind it. */
+static void
+split(ferryi_valid_map *map, size_t at)
+{
+    struct ferryi_map_chunk *lower = map->room->chunks[at];
+    struct ferryi_map_chunk *upper = take_promised(map);
+    size_t kept = FERRYI_CHUNK_HALF + 1;
+    size_t moved = lower->count - kept;
+
+    memcpy(upper->segments, &lower->segments[kept], moved * sizeof(upper->segments[0]));
+    set_count(map, lower, kept);
+    set_count(map, upper, moved);
+
+    memmove(&map->room->chunks[at + 2], &map->room->chunks[at + 1], (map->room->chunk_count - at - 1) * sizeof(map->room->chunks[0]));
+    map->room->chunks[at + 1] = upper;
+    map->room->chunk_count++;
+}
+
+/* Merge what meets at the edge of two neighbouring chunks, and `right` into `left` when both are thin. May leave
+ * `right` without segments. */
+static void
+join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
+{
+    struct ferryi_segment *last = &left->segments[left->count - 1];
+
+    if (last->places == right->segments[0].places) {
+        last->end = right->segments[0].end;
+        remove_segments(map, right, 0, 1);
+    }
+    if (right->count > 0 && left->count + right->count <= FERRYI_CHUNK_HALF) {
+        memcpy(&left->segments[left->count], right->segments, right->count * sizeof(right->segments[0]));
+        set_count(map, left, left->count + right->count);
+        set_count(map, right, 0);
+    }
+}
+
+/* Back to the single segment without chunks when only one is left. */
+static void
+collapse(ferryi_valid_map *map)
+{
+    if (map->room->chunk_count != 1 || map->room->chunks[0]->count != 1)
+        return;
+    map->whole = map->room->chunks[0]->segments[0].places;
+    ferryi_chunk_put_spare(map, map->room->chunks[0]);
+    map->room->chunk_count = 0;
+}
+
+/* -- finding --------------------------------------------------------------------------------------- */
+
+/* The first segment of the chunk that ends behind `at`. */
+static size_t
+find_segment(const struct ferryi_map_chunk *chunk, size_t at)
+{
+    size_t low = 0, high = chunk->count - 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (chunk->segments[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The chunk that holds byte `at` < bytes. There is at least one. */
+static size_t
+find_chunk(const ferryi_valid_map *map, size_t at)
+{
+    size_t low = 0, high = map->room->chunk_count - 1;
+    while (low < high) {
+        size_t middle = high - (high - low) / 2;
+        if (map->room->chunks[middle]->segments[0].begin <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* A segment's position, good as long as the map does not change. */
+struct position {
+    size_t chunk, index;
+};
+
+static struct position
+position_of(const ferryi_valid_map *map, size_t at)
+{
+    struct position position = {0, 0};
+    if (map->room->chunk_count > 0) {
+        position.chunk = find_chunk(map, at);
+        position.index = find_segment(map->room->chunks[position.chunk], at);
+    }
+    return position;
+}
+
+static struct ferryi_segment
+segment_at(const ferryi_valid_map *map, struct position position)
+{
+    if (map->room->chunk_count == 0)
+        return (struct ferryi_segment){0, map->bytes, map->whole};
+    return map->room->chunks[position.chunk]->segments[position.index];
+}
+
+/* Only while the segment at `position` ends before `bytes`. */
+static struct position
+next_position(const ferryi_valid_map *map, struct position position)
+{
+    position.index++;
+    if (position.index == map->room->chunks[position.chunk]->count) {
+        position.chunk++;
+        position.index = 0;
+    }
+    return position;
+}
+
+struct ferryi_segment
+ferryi_valid_map_at(const ferryi_valid_map *map, size_t at)
+{
+    assert(at < map->bytes);
+    return segment_at(map, position_of(map, at));
+}
+
+bool
+ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end)
+{
+    if (begin >= end)
+        return true;
+    assert(end <= map->bytes);
+    for (struct position position = position_of(map, begin);; position = next_position(map, position)) {
+        struct ferryi_segment segment = segment_at(map, position);
+        if (!(segment.places & FERRYI_PLACE_BIT(place)))
+            return false;
+        if (segment.end >= end)
+            return true;
+    }
+}
+
+/* Add a move, or prolong the last one by it; false when there is no room. */
+static bool
+add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
+{
+    if (*made > 0 && ferryi_move_continues(&moves[*made - 1], &move)) {
+        moves[*made - 1].end = move.end;
+        return true;
+    }
+    if (*made == room)
+        return false;
+    moves[*made] = move;
+    (*made)++;
+    return true;
+}
+
+size_t
+ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places same, ferryi_places reachable,
+                      struct ferryi_move *moves, size_t room, size_t *out_next, bool *out_lost)
+{
+    size_t made = 0;
+    bool any_lost = false;
+
+    assert(end <= map->bytes);
+    if (begin < end) {
+        struct position position = position_of(map, begin);
+        while (true) {
+            struct ferryi_segment segment = segment_at(map, position);
+            struct ferryi_move move;
+            bool lost;
+            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, same, reachable, &move, &lost);
+            if (needed > 0 && !add_move(moves, &made, room, move)) {
+                end = move.begin;
+                break;
+            }
+            any_lost |= lost;
+            if (segment.end >= end)
+                break;
+            position = next_position(map, position);
+        }
+    }
+
+    *out_next = end;
+    *out_lost = any_lost;
+    return made;
+}
+
+/* -- changing -------------------------------------------------------------------------------------- */
+
+static void
+change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    if (begin == 0 && end == map->bytes) {
+        map->whole = ferryi_coherence_change(map->whole, place, change);
+        return;
+    }
+    struct ferryi_segment single = {0, map->bytes, map->whole};
+    struct ferryi_segment parts[3];
+    size_t count = ferryi_coherence_commit(&single, 1, place, change, begin, end, parts);
+
+    if (count == 1) {
+        map->whole = parts[0].places;
+        return;
+    }
+    struct ferryi_map_chunk *chunk = take_promised(map);
+    map->whole = 0;
+    memcpy(chunk->segments, parts, count * sizeof(parts[0]));
+    map->room->segment_count = 0;
+    set_count(map, chunk, count);
+    map->room->chunks[0] = chunk;
+    map->room->chunk_count = 1;
+}
+
+/* Change the part of the range that lies in the chunk. The window is what that part touches within the chunk. */
+static void
+change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place, enum ferryi_change change, size_t begin,
+             size_t end)
+{
+    struct ferryi_segment changed[FERRYI_CHUNK_FULL + 2];
+    struct ferryi_segment *segments = chunk->segments;
+    size_t first, last;
+
+    begin = ferryi_max_size(begin, segments[0].begin);
+    end = ferryi_min_size(end, segments[chunk->count - 1].end);
+    first = find_segment(chunk, begin);
+    last = find_segment(chunk, end - 1);
+    if (first > 0 && segments[first].begin == begin)
+        first--;
+    if (last + 1 < chunk->count && segments[last].end == end)
+        last++;
+
+    size_t before = last - first + 1;
+    size_t after = ferryi_coherence_commit(&segments[first], before, place, change, begin, end, changed);
+    assert(chunk->count - before + after <= FERRYI_CHUNK_FULL + 2);
+    memmove(&segments[first + after], &segments[last + 1], (chunk->count - last - 1) * sizeof(segments[0]));
+    memcpy(&segments[first], changed, after * sizeof(segments[0]));
+    set_count(map, chunk, chunk->count - before + after);
+}
+
+/*
+ * Walk from `chunks[first]` on, change what lies in the range, and join each chunk with the one before it. The walk
+ * ends behind the first chunk after the range that joining left as it was. Chunks that became empty are dropped, and
+ * the index is closed up once. Returns the index behind the last chunk that the walk kept.
+ */
+static size_t
+change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    size_t kept = first;
+    size_t walked = first;
+    bool done = false;
+
+    while (!done && walked < map->room->chunk_count) {
+        struct ferryi_map_chunk *chunk = map->room->chunks[walked++];
+        bool inside = chunk->segments[0].begin < end;
+        if (inside)
+            change_chunk(map, chunk, place, change, begin, end);
+        size_t count = chunk->count;
+        if (kept > 0)
+            join(map, map->room->chunks[kept - 1], chunk);
+        done = !inside && chunk->count == count;
+        if (chunk->count > 0)
+            map->room->chunks[kept++] = chunk;
+        else
+            ferryi_chunk_put_spare(map, chunk);
+    }
+
+    memmove(&map->room->chunks[kept], &map->room->chunks[walked], (map->room->chunk_count - walked) * sizeof(map->room->chunks[0]));
+    map->room->chunk_count -= walked - kept;
+    return kept;
+}
+
+static void
+apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    if (map->room->chunk_count == 0) {
+        change_single(map, place, change, begin, end);
+        return;
+    }
+    size_t first = find_chunk(map, begin);
+    size_t behind = change_and_join(map, first, place, change, begin, end);
+    for (size_t i = behind; i-- > first;) {
+        if (map->room->chunks[i]->count > FERRYI_CHUNK_FULL)
+            split(map, i);
+    }
+    collapse(map);
+}
+
+void
+ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    assert(begin < end && end <= map->bytes);
+    assert(map->reserved > 0);
+    apply(map, place, change, begin, end);
+    map->reserved--;
+}
+
+void
+ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change)
+{
+    if (map->bytes > 0)
+        apply(map, place, change, 0, map->bytes);
+}
+
+/* -- resizing -------------------------------------------------------------------------------------- */
+
+/* Cut a map with chunks down to `bytes` > 0. */
+static void
+shrink(ferryi_valid_map *map, size_t bytes)
+{
+    size_t keep = find_chunk(map, bytes - 1) + 1;
+    struct ferryi_map_chunk *chunk = map->room->chunks[keep - 1];
+    size_t segments = find_segment(chunk, bytes - 1) + 1;
+
+    for (size_t i = keep; i < map->room->chunk_count; i++) {
+        set_count(map, map->room->chunks[i], 0);
+        ferryi_chunk_put_spare(map, map->room->chunks[i]);
+    }
+    map->room->chunk_count = keep;
+    set_count(map, chunk, segments);
+    chunk->segments[segments - 1].end = bytes;
+
+    /* The last chunk may be thin now. */
+    if (keep > 1) {
+        join(map, map->room->chunks[keep - 2], chunk);
+        if (chunk->count == 0) {
+            ferryi_chunk_put_spare(map, chunk);
+            map->room->chunk_count--;
+        }
+    }
+    collapse(map);
+}
+
+/* Append bytes with the empty set to a map with chunks. */
+static void
+grow(ferryi_valid_map *map, size_t bytes)
+{
+    struct ferryi_map_chunk *chunk = map->room->chunks[map->room->chunk_count - 1];
+    struct ferryi_segment *last = &chunk->segments[chunk->count - 1];
+
+    if (last->places == 0) {
+        last->end = bytes;
+        return;
+    }
+    last[1] = (struct ferryi_segment){map->bytes, bytes, 0};
+    set_count(map, chunk, chunk->count + 1);
+    if (chunk->count > FERRYI_CHUNK_FULL)
+        split(map, map->room->chunk_count - 1);
+}
+
+void
+ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
+{
+    size_t old = map->bytes;
+    bool promised = ferryi_valid_map_resize_takes_promise(map, bytes);
+    assert(!promised || map->reserved > 0);
+
+    if (bytes == 0) {
+        ferryi_valid_map_commit_whole(map, 0, FERRYI_CHANGE_DISCARD);
+    } else if (map->room->chunk_count > 0 && bytes < old) {
+        shrink(map, bytes);
+    } else if (map->room->chunk_count > 0 && bytes > old) {
+        grow(map, bytes);
+    }
+    map->bytes = bytes;
+    if (promised) {
+        /* A single segment: the new bytes got its set, and lose it here. */
+        if (map->room->chunk_count == 0)
+            change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
+        map->reserved--;
+    }
+}
+
+/* -- lifetime -------------------------------------------------------------------------------------- */
+
+/* Nobody writes to it: chunks come with a room of the map's own. */
+static struct ferryi_map_room *
+no_room(void)
+{
+    return (struct ferryi_map_room *)(uintptr_t)&ferryi_map_no_room;
+}
+
+void
+ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places)
+{
+    *map = (ferryi_valid_map){.bytes = bytes, .whole = bytes > 0 ? places : 0, .room = no_room()};
+}
+
+void
+ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    map->reserved = 0;
+    if (!map->room || map->room->chunk_count > 0 || ferryi_valid_map_has_excess(map)) {
+        ferryi_valid_map_clear(map);
+        map->room = no_room();
+    }
+    map->bytes = bytes;
+    map->whole = 0;
+}
+
+void
+ferryi_valid_map_clear(ferryi_valid_map *map)
+{
+    if (map->room && ferryi_map_has_room(map)) {
+        for (size_t i = 0; i < map->room->chunk_count; i++)
+            ferryi_chunk_put_spare(map, map->room->chunks[i]);
+        struct ferryi_map_supply all = {.chunks = map->room->spare, .room = map->room};
+        ferryi_map_supply_free(&all);
+    }
+    *map = (ferryi_valid_map){0};
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/map/valid_map_chunk.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for promised commits, and the check of a map. */
+
+const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
+
+/* Chunks kept beyond what promises need: the most that one promise takes, so that a buffer written in turns here and
+ * there does not allocate each time, and a promise given back can be made again at once. */
+#define KEPT_SPARE 2
+/* So many unneeded chunks are worth a take_excess. */
+#define WORTH_TAKING 4
+
+/* -- room ------------------------------------------------------------------------------------------ */
+
+/* Chunks that `promises` commits may need beyond those in use. */
+static size_t
+chunks_needed(const ferryi_valid_map *map, size_t promises)
+{
+    size_t splits = (map->room->crowding + 2 * promises) / FERRYI_CHUNK_HALF;
+    size_t first = map->room->chunk_count == 0 && promises > 0 ? 1 : 0;
+    return ferryi_min_size(2 * promises, first + splits);
+}
+
+void
+ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *out_index_capacity)
+{
+    size_t needed = chunks_needed(map, (size_t)map->reserved + 1);
+    size_t index = map->room->chunk_count + needed;
+
+    *out_chunks = needed > map->room->spare_count ? needed - map->room->spare_count : 0;
+    /* Doubled, so that a growing map copies its index rarely. */
+    *out_index_capacity = index > map->room->chunk_capacity ? ferryi_max_size(index, 2 * map->room->chunk_capacity) : 0;
+}
+
+/* The old room goes into the supply, to be freed without the lock. */
+static void
+exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+{
+    struct ferryi_map_room *old = map->room, *fresh = supply->room;
+    size_t capacity = fresh->chunk_capacity;
+    *fresh = *old;
+    fresh->chunk_capacity = capacity;
+    memcpy(fresh->chunks, old->chunks, old->chunk_count * sizeof(old->chunks[0]));
+    supply->room = ferryi_map_has_room(map) ? old : NULL;
+    map->room = fresh;
+}
+
+bool
+ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+{
+    size_t chunks, index_capacity;
+
+    ferryi_valid_map_need(map, &chunks, &index_capacity);
+    assert(map->reserved < UINT32_MAX);
+    if (supply->chunk_count < chunks || (supply->room ? supply->room->chunk_capacity : 0) < index_capacity)
+        return false;
+    if (index_capacity > 0)
+        exchange_room(map, supply);
+    for (; chunks > 0; chunks--) {
+        struct ferryi_map_chunk *chunk = supply->chunks;
+        supply->chunks = chunk->next;
+        supply->chunk_count--;
+        ferryi_chunk_put_spare(map, chunk);
+    }
+    map->reserved++;
+    return true;
+}
+
+void
+ferryi_valid_map_unpromise(ferryi_valid_map *map)
+{
+    assert(map->reserved > 0);
+    map->reserved--;
+}
+
+bool
+ferryi_valid_map_has_excess(const ferryi_valid_map *map)
+{
+    return map->room->spare_count >= chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
+}
+
+void
+ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+{
+    size_t keep = chunks_needed(map, map->reserved) + KEPT_SPARE;
+
+    while (map->room->spare_count > keep) {
+        struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
+        chunk->next = supply->chunks;
+        supply->chunks = chunk;
+        supply->chunk_count++;
+    }
+}
+
+ferry_status
+ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t index_capacity)
+{
+    size_t bytes;
+
+    if (!ferryi_mul_size(chunks, sizeof(struct ferryi_map_chunk), &bytes) || bytes > PTRDIFF_MAX)
+        goto fail;
+    while (supply->chunk_count < chunks) {
+        struct ferryi_map_chunk *chunk = malloc(sizeof(*chunk));
+        if (!chunk)
+            goto fail;
+        chunk->count = 0;
+        chunk->next = supply->chunks;
+        supply->chunks = chunk;
+        supply->chunk_count++;
+    }
+
+    if ((supply->room ? supply->room->chunk_capacity : 0) < index_capacity) {
+        struct ferryi_map_room *room = NULL;
+        if (ferryi_mul_size(index_capacity, sizeof(room->chunks[0]), &bytes) && ferryi_add_size(bytes, sizeof(*room), &bytes) &&
+            bytes <= PTRDIFF_MAX)
+            room = calloc(1, bytes);
+        if (!room)
+            goto fail;
+        free(supply->room);
+        supply->room = room;
+        room->chunk_capacity = index_capacity;
+    }
+    return FERRY_OK;
+
+fail:
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                       "make room in a valid map for %zu chunks of %zu bytes and an index of %zu: out of host memory",
+                       chunks, sizeof(struct ferryi_map_chunk), index_capacity);
+}
+
+static void
+free_chunks(struct ferryi_map_chunk *chunk)
+{
+    while (chunk) {
+        struct ferryi_map_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+}
+
+void
+ferryi_map_supply_free(struct ferryi_map_supply *supply)
+{
+    free_chunks(supply->chunks);
+    free(supply->room);
+    *supply = (struct ferryi_map_supply){0};
+}
+
+/* -- checking -------------------------------------------------------------------------------------- */
+
+static bool
+check_room(const ferryi_valid_map *map)
+{
+    size_t spare = 0;
+    size_t needed = chunks_needed(map, map->reserved);
+
+    for (const struct ferryi_map_chunk *chunk = map->room->spare; chunk; chunk = chunk->next)
+        spare++;
+    return spare == map->room->spare_count && spare >= needed && map->room->chunk_capacity >= map->room->chunk_count + needed;
+}
+
+static bool
+is_possible(ferryi_places places)
+{
+    if (places & FERRYI_LOST)
+        return places == FERRYI_LOST;
+    return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
+}
+
+/* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from their neighbours.
+ * */
+static bool
+check_segments(const ferryi_valid_map *map)
+{
+    ferryi_places previous = ~(ferryi_places)0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < map->room->chunk_count; i++) {
+        const struct ferryi_map_chunk *chunk = map->room->chunks[i];
+        for (size_t k = 0; k < chunk->count; k++) {
+            struct ferryi_segment segment = chunk->segments[k];
+            if (segment.begin != at || segment.end <= at || segment.places == previous)
+                return false;
+            if (!is_possible(segment.places))
+                return false;
+            at = segment.end;
+            previous = segment.places;
+        }
+    }
+    return at == map->bytes;
+}
+
+bool
+ferryi_valid_map_check(const ferryi_valid_map *map)
+{
+    size_t segments = 0, crowding = 0;
+
+    if (!check_room(map))
+        return false;
+    if (map->room->chunk_count == 0)
+        return map->room->segment_count == 1 && map->room->crowding == 0 && (map->bytes > 0 || map->whole == 0) && is_possible(map->whole);
+    for (size_t i = 0; i < map->room->chunk_count; i++) {
+        size_t count = map->room->chunks[i]->count;
+        if (count == 0 || count > FERRYI_CHUNK_FULL ||
+            (i > 0 && map->room->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
+            return false;
+        segments += count;
+        crowding += ferryi_chunk_crowding(count);
+    }
+    return map->whole == 0 && segments > 1 && segments == map->room->segment_count && crowding == map->room->crowding && check_segments(map);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "src/base/callback.h"
+#include "src/debug/debug.h"
+#include "src/buffer/buffer.h"
+#include "src/stream/event_time.h"
+#include "src/stream/stream.h"
+
+ferry_status
+ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)
+{
+    ferry_event *event = calloc(1, sizeof(*event));
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create an event: no memory");
+    atomic_init(&event->references, 1);
+    atomic_init(&event->cancelled, false);
+    atomic_init(&event->arrived, 0);
+    atomic_init(&event->heard, false);
+    ferryi_mutex_init(&event->mutex);
+    ferryi_cond_init(&event->cond);
+    event->context = context;
+    event->is_job = is_job;
+    ferryi_shell_retain(context);
+    *out = event;
+    return FERRY_OK;
+}
+
+static void
+event_free(void *header)
+{
+    ferry_event *event = header;
+    ferryi_cond_destroy(&event->cond);
+    ferryi_mutex_destroy(&event->mutex);
+    ferryi_shell_release(event->context);
+    free(event->text);
+    free(event);
+}
+
+/* A failure that nobody asked for would be lost. A cancelled call was asked to fail. */
+static void
+tell_unheard(const ferry_event *event)
+{
+    if (event->status == FERRY_OK || event->heard || (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
+        return;
+    const char *why = event->text ? event->text : ferry_status_name(event->status);
+    if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
+        ferryi_log(&event->context->log, FERRY_LOG_INFO, "prefetch a buffer: nothing was copied: %s", why);
+    else
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and its event was never queried: %s", why);
+}
+
+void
+ferryi_event_release(ferry_event *event)
+{
+    if (!event || event->context->inherited || atomic_fetch_sub(&event->references, 1) != 1)
+        return;
+    tell_unheard(event);
+    ferryi_event_time_end(event);
+    if (event->context->debug)
+        ferryi_quarantine_add(event, event_free);
+    else
+        event_free(event);
+}
+
+void
+ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point)
+{
+    ferryi_mutex_lock(&event->mutex);
+    assert(status != FERRY_OK || atomic_load(&event->arrived) == event->bytes);
+    event->status = status;
+    event->text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    event->point = point;
+    event->done = true;
+    ferryi_cond_broadcast(&event->cond);
+    ferryi_mutex_unlock(&event->mutex);
+}
+
+static ferry_status
+event_status(ferry_event *event)
+{
+    if (event->status == FERRY_OK)
+        return FERRY_OK;
+    atomic_store_explicit(&event->heard, true, memory_order_relaxed);
+    return ferryi_fail(event->status, "%s", event->text ? event->text : "the asynchronous call failed");
+}
+
+/* Blocks until the helper thread has finished a job. A callback does not wait for it: it may run on that very thread. */
+static ferry_status
+wait_job(ferry_event *event, const char *what)
+{
+    uint64_t begun = 0;
+    ferryi_mutex_lock(&event->mutex);
+    while (event->is_job && !event->done && ferryi_callback_may_wait()) {
+        if (event->context->trace && !begun)
+            begun = ferryi_now_ns();
+        ferryi_cond_wait(&event->cond, &event->mutex);
+    }
+    bool done = !event->is_job || event->done;
+    ferryi_mutex_unlock(&event->mutex);
+    if (begun)
+        ferryi_shell_trace_wait(event->context, "wait for an asynchronous call", begun);
+    return done ? event_status(event) : ferryi_callback_refuse_wait(what);
+}
+
+ferry_status
+ferryi_event_check(const ferry_event *event, const char *what)
+{
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the event is NULL", what);
+    if (atomic_load(&event->references) <= 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the event was destroyed", what);
+    return ferryi_shell_check_alive(event->context, what);
+}
+
+ferry_status
+ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
+{
+    if (!out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: out is NULL");
+    if (flags & ~(uint32_t)FERRY_EVENT_TIMED)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: flags are %" PRIu32 ", and only FERRY_EVENT_TIMED is defined", flags);
+    ferry_event *event;
+    ferry_status status = ferryi_stream_check(stream, "record an event");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_timeline *timeline = stream->timeline;
+    status = ferryi_timeline_check_capture(timeline);
+    if (status == FERRY_OK)
+        status = ferryi_event_new(stream->context, false, &event);
+    if (status != FERRY_OK)
+        return status;
+    if (flags & FERRY_EVENT_TIMED)
+        status = ferryi_event_time_record(event, timeline);
+    if (status == FERRY_OK)
+        status = ferryi_timeline_note(timeline, ferryi_thread_id(), &event->point);
+    if (status == FERRY_OK)
+        status = ferryi_timeline_flush(timeline);
+    if (status != FERRY_OK) {
+        ferryi_event_release(event);
+        return status;
+    }
+    *out = event;
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
+{
+    ferry_status status = ferryi_stream_check(stream, "wait for an event");
+    if (status == FERRY_OK)
+        status = ferryi_event_check(event, "wait for an event");
+    if (status != FERRY_OK)
+        return status;
+    if (event->context != stream->context)
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "wait for an event: stream and event belong to different contexts");
+    status = wait_job(event, "wait for an event");
+    return status == FERRY_OK ? ferryi_sync_point_wait(&event->context->order, stream->timeline, event->point) : status;
+}
+
+ferry_status
+ferry_event_synchronize(ferry_event *event)
+{
+    ferry_status status = ferryi_event_check(event, "synchronize an event");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("synchronize an event");
+    if (status == FERRY_OK)
+        status = wait_job(event, "synchronize an event");
+    return status == FERRY_OK ? ferryi_sync_point_wait(&event->context->order, NULL, event->point) : status;
+}
+
+ferry_status
+ferry_event_query(ferry_event *event, bool *out_done)
+{
+    if (!out_done)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "query an event: out_done is NULL");
+    ferry_status status = ferryi_event_check(event, "query an event");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("query an event");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&event->mutex);
+    bool done = !event->is_job || event->done;
+    ferryi_mutex_unlock(&event->mutex);
+    if (done && event->status == FERRY_OK)
+        done = ferryi_sync_point_query(&event->context->order, event->point);
+    *out_done = done;
+    return done ? event_status(event) : FERRY_OK;
+}
+
+ferry_status
+ferry_event_cancel(ferry_event *event)
+{
+    if (!event)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "cancel an event: it is NULL");
+    atomic_store(&event->cancelled, true);
+    return FERRY_OK;
+}
+
+ferry_status
+ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
+{
+    if (!out_done || !out_total)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "progress of an event: out_done or out_total is NULL");
+    ferry_status status = ferryi_event_check(event, "progress of an event");
+    if (status != FERRY_OK)
+        return status;
+    *out_done = atomic_load_explicit(&event->arrived, memory_order_relaxed);
+    *out_total = event->bytes;
+    return FERRY_OK;
+}
+
+void
+ferry_event_destroy(ferry_event **event)
+{
+    if (!event || !*event)
+        return;
+    ferry_event *gone = *event;
+    if (ferryi_callback_refuses_end(&gone->context->log, FERRYI_CALLBACK_ASK, "destroy an event"))
+        return;
+    *event = NULL;
+    if (atomic_load(&gone->references) <= 0)
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy an event: it was destroyed before");
+    else
+        ferryi_event_release(gone);
+}

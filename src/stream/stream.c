@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/stream/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/callback.h"
+#include "src/debug/debug.h"
+#include "src/buffer/buffer.h"
+#include "src/shell/shell.h"
+
+/* -- failures of asynchronous work ----------------------------------------------------------------- */
+
+void
+ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text)
+{
+    ferryi_mutex_lock(&stream->mutex);
+    if (stream->failure == FERRY_OK) {
+        stream->failure = status;
+        stream->failure_text = text ? strdup(text) : NULL;
+    }
+    ferryi_mutex_unlock(&stream->mutex);
+}
+
+ferry_status
+ferryi_stream_take_failure(ferry_stream *stream)
+{
+    ferryi_mutex_lock(&stream->mutex);
+    ferry_status status = stream->failure;
+    char *text = stream->failure_text;
+    stream->failure = FERRY_OK;
+    stream->failure_text = NULL;
+    ferryi_mutex_unlock(&stream->mutex);
+    if (status != FERRY_OK)
+        ferryi_fail(status, "%s", text ? text : "asynchronous work of the stream failed");
+    free(text);
+    return status;
+}
+
+/* -- opening --------------------------------------------------------------------------------------- */
+
+FERRYI_REQUIRES(ferryi_streams_mutex)
+static ferry_stream *
+find_native(ferry_context *context, int place, void *native)
+{
+    for (ferry_stream *stream = context->streams; stream; stream = stream->next)
+        if (stream->timeline->place == place && stream->timeline->native == native)
+            return stream;
+    return NULL;
+}
+
+FERRYI_REQUIRES(ferryi_streams_mutex)
+static ferry_status
+stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
+{
+    ferry_stream *stream = calloc(1, sizeof(*stream));
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at %s: no memory", context->names[place]);
+    ferry_status status = ferryi_timeline_open(&context->order, context->devices[place], place, native, false, &stream->timeline);
+    if (status != FERRY_OK) {
+        free(stream);
+        return status;
+    }
+    stream->context = context;
+    stream->plain_context = stream->timeline->is_plain ? context : NULL;
+    stream->references = 1;
+    ferryi_shell_retain(context);
+    ferryi_mutex_init(&stream->mutex);
+    stream->next = context->streams;
+    if (stream->next)
+        stream->next->prev = stream;
+    context->streams = stream;
+    *out = stream;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out)
+{
+    ferryi_mutex_lock(&context->stream_mutex);
+    ferry_status status = stream_new(context, place, context->devices[place]->default_stream, out);
+    if (status == FERRY_OK)
+        (*out)->borrowed = true;
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+static ferry_status
+check_stream_place(ferry_context *context, int place, ferry_stream **out, const char *what)
+{
+    if (!context || !out)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context or out is NULL", what);
+    if (place < 1 || place > context->place_count)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: place %d is no device; devices are places 1 to %d", what, place,
+                           context->place_count);
+    return ferryi_shell_check_open(context, what);
+}
+
+ferry_status
+ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
+{
+    ferry_status status = check_stream_place(context, place, out, "create a stream");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&context->stream_mutex);
+    status = stream_new(context, place, NULL, out);
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+/*
+ * Checks a handle that is none of the context's streams. Only a driver has further streams; on other devices Ferry makes them all. A driver is asked about
+ * the handle, and refuses it if it can tell.
+ */
+static ferry_status
+check_native(ferry_context *context, int place, void *native)
+{
+    ferryi_device *device = context->devices[place];
+    bool capturing;
+    if (!device->default_is_null)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p is no stream of this context", context->names[place], native);
+    ferry_status status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
+    if (status == FERRY_ERROR_DEVICE)
+        return ferryi_fail_in(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p", context->names[place], native);
+    return status;
+}
+
+ferry_status
+ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream **out)
+{
+    ferry_status status = check_stream_place(context, place, out, "wrap a stream");
+    if (status != FERRY_OK)
+        return status;
+    if (!native && !context->devices[place]->default_is_null)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: the native handle is NULL", context->names[place]);
+    if (!native)
+        native = context->devices[place]->default_stream;
+    ferryi_mutex_lock(&context->stream_mutex);
+    ferry_stream *known = find_native(context, place, native);
+    if (known) {
+        known->references++;
+        *out = known;
+    } else {
+        status = check_native(context, place, native);
+        if (status == FERRY_OK)
+            status = stream_new(context, place, native, out);
+    }
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return status;
+}
+
+/* -- closing --------------------------------------------------------------------------------------- */
+
+FERRYI_REQUIRES(ferryi_streams_mutex)
+static void
+unlink_stream(ferry_stream *stream)
+{
+    if (stream->prev)
+        stream->prev->next = stream->next;
+    else
+        stream->context->streams = stream->next;
+    if (stream->next)
+        stream->next->prev = stream->prev;
+}
+
+static void
+stream_release(void *header)
+{
+    ferry_stream *stream = header;
+    ferry_context *context = stream->context ? stream->context : stream->former;
+    ferryi_mutex_is_needless(&stream->mutex);
+    ferryi_mutex_destroy(&stream->mutex);
+    free(stream->failure_text);
+    free(stream);
+    ferryi_shell_release(context);
+}
+
+/* Stands in for the timelines of streams that outlive their context. */
+static ferryi_timeline dead_timeline = {.place = -1};
+
+static void
+stream_free(ferry_stream *stream)
+{
+    if (!stream->context->debug) {
+        stream_release(stream);
+        return;
+    }
+    stream->former = stream->context;
+    stream->context = stream->plain_context = NULL;
+    stream->timeline = &dead_timeline;
+    ferryi_quarantine_add(stream, stream_release);
+}
+
+void
+ferryi_stream_retain(ferry_stream *stream)
+{
+    ferryi_mutex_lock(&stream->context->stream_mutex);
+    stream->references++;
+    ferryi_mutex_unlock(&stream->context->stream_mutex);
+}
+
+void
+ferryi_stream_release(ferry_stream *closing)
+{
+    ferry_context *context = closing->context;
+    ferryi_mutex_lock(&context->stream_mutex);
+    bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
+    bool alive = !atomic_load(&context->closed);
+    if (last && alive)
+        unlink_stream(closing);
+    ferryi_mutex_unlock(&context->stream_mutex);
+    if (!last)
+        return;
+    if (alive)
+        ferryi_timeline_retire(closing->timeline);
+    stream_free(closing);
+}
+
+void
+ferry_stream_destroy(ferry_stream **stream)
+{
+    if (!stream || !*stream)
+        return;
+    ferry_stream *closing = *stream;
+    ferry_context *context = closing->context;
+    if (ferryi_callback_refuses_end(context ? &context->log : NULL, FERRYI_CALLBACK_RELEASE, "destroy a stream"))
+        return;
+    *stream = NULL;
+    if (!context)
+        ferryi_log(&closing->former->log, FERRY_LOG_ERROR, "destroy a stream: it was destroyed before");
+    else if (!context->inherited)
+        ferryi_stream_release(closing);
+}
+
+void
+ferryi_streams_close(ferry_context *context)
+{
+    ferryi_mutex_is_needless(&context->stream_mutex);
+    while (context->streams) {
+        ferry_stream *stream = context->streams;
+        context->streams = stream->next;
+        /* Numbered timelines belong to the order, which is cleared next. */
+        if (!ferryi_timeline_is_numbered(stream->timeline))
+            ferryi_timeline_let_go(stream->timeline);
+        stream->timeline = &dead_timeline;
+        stream->plain_context = NULL;
+        /* Default streams go with the context; others wait for whoever made them. */
+        if (stream->borrowed)
+            stream_free(stream);
+    }
+}
+
+/* -- use ------------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_stream_refuse(const ferry_stream *stream, const char *what)
+{
+    if (!stream->context)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the stream was destroyed", what);
+    return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the stream belongs to another context", what);
+}
+
+ferry_status
+ferryi_stream_check(const ferry_stream *stream, const char *what)
+{
+    if (!stream)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the stream is NULL", what);
+    if (!stream->context)
+        return ferryi_stream_refuse(stream, what);
+    return ferryi_shell_check_open(stream->context, what);
+}
+
+void *
+ferry_stream_native(ferry_stream *stream)
+{
+    return stream ? stream->timeline->native : NULL;
+}
+
+int
+ferry_stream_place(const ferry_stream *stream)
+{
+    return stream ? stream->timeline->place : -1;
+}
+
+ferry_status
+ferry_stream_flush(ferry_stream *stream)
+{
+    ferry_status status = ferryi_stream_check(stream, "flush a stream");
+    if (status == FERRY_OK)
+        status = ferryi_timeline_check_capture(stream->timeline);
+    return status == FERRY_OK ? ferryi_timeline_flush(stream->timeline) : status;
+}
+
+ferry_status
+ferry_stream_synchronize(ferry_stream *stream)
+{
+    ferry_status status = ferryi_stream_check(stream, "synchronize a stream");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_timeline *timeline = stream->timeline;
+    status = ferryi_timeline_check_capture(timeline);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    ferry_status failure = ferryi_stream_take_failure(stream);
+    return failure != FERRY_OK ? failure : status;
+}

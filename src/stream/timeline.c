@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/stream/timeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void
+raise_to(_Atomic uint64_t *value, uint64_t floor)
+{
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+    while (now < floor && !atomic_compare_exchange_weak_explicit(value, &now, floor, memory_order_release,
+                                                                 memory_order_relaxed))
+        ;
+}
+
+/* -- the order ------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
+{
+    memset(order, 0, sizeof(*order));
+    order->log = log;
+    ferryi_mutex_is_needless(&order->mutex);
+    order->internal_reserve = 3;
+    ferryi_mutex_init(&order->mutex);
+    ferryi_mutex_init(&order->join_mutex);
+    return FERRY_OK;
+}
+
+static void
+drop_events(ferryi_timeline *timeline)
+{
+    ferryi_mutex_is_needless(&timeline->mutex);
+    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
+        if (timeline->ring[i].event && FERRYI_CALL(timeline->device, event_destroy, timeline->ring[i].event) != FERRY_OK)
+            ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+        timeline->ring[i] = (struct ferryi_timeline_event){0};
+    }
+}
+
+static void
+timeline_free(ferryi_timeline *timeline)
+{
+    drop_events(timeline);
+    ferryi_mutex_destroy(&timeline->mutex);
+    free(timeline);
+}
+
+static void
+destroy_native(ferryi_timeline *timeline)
+{
+    if (timeline->owned && timeline->native && FERRYI_CALL(timeline->device, stream_destroy, timeline->native) != FERRY_OK)
+        ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+    timeline->native = NULL;
+    timeline->owned = false;
+}
+
+void
+ferryi_order_clear(ferryi_order *order)
+{
+    for (unsigned number = 0; number < FERRYI_TIMELINES; number++) {
+        ferryi_timeline *timeline = order->timelines[number];
+        if (!timeline)
+            continue;
+        destroy_native(timeline);
+        timeline_free(timeline);
+        order->timelines[number] = NULL;
+    }
+    for (int place = 0; place <= FERRYI_DEVICES_MAX; place++)
+        atomic_store(&order->unknown[place], NULL);
+    atomic_store(&order->unknown_set, 0);
+    ferryi_mutex_destroy(&order->join_mutex);
+    ferryi_mutex_destroy(&order->mutex);
+}
+
+/* -- opening and retiring -------------------------------------------------------------------------- */
+
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+static struct ferryi_timeline_event *
+newest_event(ferryi_timeline *timeline)
+{
+    struct ferryi_timeline_event *newest = NULL;
+    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++)
+        if (timeline->ring[i].number != 0 && (!newest || timeline->ring[i].number > newest->number))
+            newest = &timeline->ring[i];
+    return newest;
+}
+
+/* A retired timeline's number may be handed out once its closing event has happened. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static bool
+is_free(ferryi_order *order, ferryi_timeline *timeline)
+{
+    if (!timeline)
+        return true;
+    if (!ferryi_timeline_is_retired(timeline))
+        return false;
+    uint64_t tick = atomic_load(&timeline->tick);
+    if (atomic_load(&order->done[timeline->number]) >= tick)
+        return true;
+    ferryi_mutex_lock(&timeline->mutex);
+    const struct ferryi_timeline_event *newest = newest_event(timeline);
+    void *event = newest ? newest->event : NULL;
+    ferryi_mutex_unlock(&timeline->mutex);
+    bool done = false;
+    if (!event || FERRYI_CALL(timeline->device, event_query, event, &done) != FERRY_OK || !done)
+        return false;
+    raise_to(&order->done[timeline->number], tick);
+    return true;
+}
+
+/* The lowest number that no timeline had, where at least `wanted` of them are left; else 0. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static unsigned
+find_new_number(const ferryi_order *order, int wanted)
+{
+    unsigned lowest = 0;
+    int left = 0;
+    for (unsigned number = FERRYI_TIMELINES - 1; number > 0; number--)
+        if (!order->timelines[number]) {
+            lowest = number;
+            left++;
+        }
+    return left >= wanted ? lowest : 0;
+}
+
+/*
+ * A free number, or 0: one that the device had before, or else a new one. A number stays with its device, because others
+ * may be about to wait for its last event. Users leave enough new ones for the internal timelines that are still to come.
+ */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static unsigned
+find_number(ferryi_order *order, const ferryi_device *device, bool internal)
+{
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++) {
+        ferryi_timeline *timeline = order->timelines[number];
+        if (timeline && timeline->device == device && is_free(order, timeline))
+            return number;
+    }
+    return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
+}
+
+static ferryi_timeline *
+timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number, bool per_thread)
+{
+    ferryi_timeline *timeline = calloc(1, sizeof(*timeline));
+    if (!timeline)
+        return NULL;
+    timeline->order = order;
+    timeline->device = device;
+    timeline->place = place;
+    timeline->number = number;
+    timeline->bit = number ? UINT64_C(1) << number : 0;
+    timeline->place_bit = UINT32_C(1) << place;
+    timeline->per_thread = per_thread;
+    timeline->by_thread = per_thread || (device->capabilities & FERRYI_DEVICE_COHERENT);
+    timeline->is_plain = number && !timeline->by_thread;
+    atomic_init(&timeline->holders, 1);
+    ferryi_mutex_init(&timeline->mutex);
+    return timeline;
+}
+
+/* What is noted on a timeline of unknown streams covers all work that the device has: it counts as ordered after the device's other timelines. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static void
+order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
+{
+    ferryi_timeline *unknown = atomic_load(&order->unknown[timeline->place]);
+    if (unknown && unknown->device == timeline->device)
+        atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
+}
+
+/* Others may still look at a timeline whose number is handed out again. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static void
+timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
+{
+    for (size_t i = 0; i < FERRYI_TIMELINES; i++)
+        atomic_store(&timeline->seen[i], 0);
+    timeline->native = native;
+    atomic_store(&timeline->internal, internal);
+    timeline->owned = owned;
+    /* Never 0, which is what a retired timeline has. */
+    if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
+        atomic_store(&timeline->generation, 1);
+    /* Who waited for the closing event is ordered behind all sync points of the former life, and none of this one. */
+    raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
+    atomic_store(&timeline->live_generation, timeline->generation);
+}
+
+ferry_status
+ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native, bool internal, ferryi_timeline **out)
+{
+    bool owned = native == NULL;
+    bool per_thread = native && native == device->per_thread_stream;
+    if (owned) {
+        ferry_status status = FERRYI_CALL(device, stream_create, &native);
+        if (status != FERRY_OK)
+            return status;
+    }
+
+    ferryi_mutex_lock(&order->mutex);
+    unsigned number = per_thread ? 0 : find_number(order, device, internal);
+    ferryi_timeline *timeline = number ? order->timelines[number] : NULL;
+    if (!timeline && (number || !internal))
+        timeline = timeline_new(order, device, place, number, per_thread);
+    if (timeline) {
+        timeline_set_up(timeline, native, internal, owned);
+        if (number && !order->timelines[number])
+            order->timelines[number] = timeline;
+        if (number)
+            order_unknown_after(order, timeline);
+        if (internal)
+            order->internal_reserve--;
+    }
+    ferryi_mutex_unlock(&order->mutex);
+
+    if (!timeline) {
+        if (owned && FERRYI_CALL(device, stream_destroy, native) != FERRY_OK)
+            ferryi_log(order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at place %d: no memory, or more than %d streams in use",
+                           place, FERRYI_TIMELINES - 1);
+    }
+    *out = timeline;
+    return FERRY_OK;
+}
+
+/* A timeline without a native stream, with a number that no other timeline had. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static ferryi_timeline *
+unknown_new(ferryi_order *order, ferryi_device *device, int place)
+{
+    unsigned number = find_new_number(order, order->internal_reserve + 1);
+    ferryi_timeline *timeline = number ? timeline_new(order, device, place, number, false) : NULL;
+    if (!timeline)
+        return NULL;
+    timeline->is_unknown = true;
+    timeline_set_up(timeline, NULL, true, false);
+    atomic_fetch_or(&order->unknown_set, timeline->bit);
+    order->timelines[number] = timeline;
+    for (unsigned each = 1; each < FERRYI_TIMELINES; each++)
+        if (order->timelines[each] && order->timelines[each]->device == device)
+            atomic_store(&timeline->seen[each], UINT64_MAX);
+    atomic_store(&order->unknown[place], timeline);
+    return timeline;
+}
+
+ferry_status
+ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place, ferryi_timeline **out)
+{
+    ferryi_timeline *timeline = atomic_load(&order->unknown[place]);
+    if (!timeline) {
+        ferryi_mutex_lock(&order->mutex);
+        timeline = atomic_load(&order->unknown[place]);
+        if (!timeline)
+            timeline = unknown_new(order, device, place);
+        ferryi_mutex_unlock(&order->mutex);
+    }
+    if (!timeline)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "note work of unknown streams at place %d: no memory, or more than %d streams in use", place,
+                           FERRYI_TIMELINES - 1);
+    *out = timeline;
+    return FERRY_OK;
+}
+
+void
+ferryi_timeline_hold(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline))
+        atomic_fetch_add(&timeline->holders, 1);
+}
+
+void
+ferryi_timeline_let_go(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline) && atomic_fetch_sub(&timeline->holders, 1) == 1) {
+        destroy_native(timeline);
+        timeline_free(timeline);
+    }
+}
+
+/* The tick rises first: a use stamped meanwhile must not count as covered. */
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+static ferry_status
+record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
+{
+    struct ferryi_timeline_event *slot = &timeline->ring[timeline->next];
+    if (!slot->event) {
+        ferry_status status = FERRYI_CALL(timeline->device, event_create, &slot->event);
+        if (status != FERRY_OK)
+            return status;
+    }
+    uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
+    slot->number = 0;
+    ferry_status status = FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
+    if (status != FERRY_OK)
+        return status;
+    slot->number = number;
+    timeline->next = (timeline->next + 1) % FERRYI_TIMELINE_EVENTS;
+    *out = slot;
+    return FERRY_OK;
+}
+
+/* When no event can be had the device is waited for: everything so far has then happened. */
+static void
+settle(ferryi_timeline *timeline, const char *what)
+{
+    ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the device", what, ferry_last_error());
+    if (ferryi_device_synchronize(timeline->device) != FERRY_OK)
+        ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
+    if (ferryi_timeline_is_numbered(timeline))
+        raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
+}
+
+ferry_status
+ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place, ferryi_timeline **out)
+{
+    ferry_status status = FERRY_OK;
+    ferryi_timeline *join = atomic_load(&order->joins[place]);
+    if (!join) {
+        ferryi_mutex_lock(&order->join_mutex);
+        join = atomic_load(&order->joins[place]);
+        if (!join)
+            status = ferryi_timeline_open(order, device, place, NULL, true, &join);
+        if (status == FERRY_OK)
+            atomic_store(&order->joins[place], join);
+        ferryi_mutex_unlock(&order->join_mutex);
+    }
+    if (status == FERRY_OK)
+        *out = join;
+    return status;
+}
+
+static ferry_status
+note_joined(ferryi_timeline *timeline, ferryi_sync_point *out)
+{
+    ferryi_timeline *join;
+    struct ferryi_timeline_event *event;
+    ferry_status status = ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join);
+    if (status != FERRY_OK)
+        return status;
+    ferryi_mutex_lock(&timeline->mutex);
+    status = record_event(timeline, &event);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(timeline->device, stream_wait, join->native, event->event);
+    ferryi_mutex_unlock(&timeline->mutex);
+    if (status == FERRY_OK)
+        *out = ferryi_timeline_sync_point(join);
+    return status;
+}
+
+void
+ferryi_timeline_retire(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline)) {
+        /* Scopes may still be open on it: what they queued is joined now, while the native stream is there. */
+        ferryi_sync_point point;
+        if (atomic_load(&timeline->holders) > 1 && note_joined(timeline, &point) != FERRY_OK)
+            settle(timeline, "close a stream");
+        atomic_store(&timeline->live_generation, 0);
+        ferryi_timeline_let_go(timeline);
+        return;
+    }
+    ferryi_mutex_lock(&timeline->mutex);
+    struct ferryi_timeline_event *closing;
+    if (record_event(timeline, &closing) != FERRY_OK)
+        settle(timeline, "close a stream");
+    destroy_native(timeline);
+    atomic_store(&timeline->live_generation, 0);
+    ferryi_mutex_unlock(&timeline->mutex);
+}
+
+/* -- sync points ---------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_timeline_check_capture(ferryi_timeline *timeline)
+{
+    bool capturing = false;
+    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE))
+        return FERRY_OK;
+    ferry_status status = FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
+    if (status == FERRY_OK && capturing)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "use a stream of place %d that is being captured into a graph: the call needs the driver "
+                                                    "(bring the data before the capture and use pin, or flush the stream)",
+                           timeline->place);
+    return status;
+}
+
+/* The oldest event that covers `tick`, recorded now when there is none. Called without the timeline's mutex. */
+static ferry_status
+event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
+{
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&timeline->mutex);
+    struct ferryi_timeline_event *found = NULL;
+    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
+        struct ferryi_timeline_event *slot = &timeline->ring[i];
+        if (slot->number > tick && (!found || slot->number < found->number))
+            found = slot;
+    }
+    if (!found && ferryi_timeline_is_retired(timeline)) {
+        found = newest_event(timeline);
+    } else if (!found) {
+        status = ferryi_timeline_check_capture(timeline);
+        if (status == FERRY_OK)
+            status = record_event(timeline, &found);
+    }
+    *out = found ? *found : (struct ferryi_timeline_event){0};
+    /* The closing event covers also what was stamped while it was being recorded: nothing was queued behind it. */
+    if (found && found->number <= tick)
+        out->number = tick + 1;
+    ferryi_mutex_unlock(&timeline->mutex);
+    return status;
+}
+
+static ferryi_timeline *
+timeline_of(ferryi_order *order, ferryi_sync_point point)
+{
+    ferryi_timeline *timeline = order->timelines[ferryi_sync_point_number(point)];
+    assert(timeline);
+    return timeline;
+}
+
+/* The tick rises first: only sync points from before the synchronization began count as covered. All threads that wait get by with what one waited for. */
+static ferry_status
+wait_for_unknown(ferryi_timeline *unknown)
+{
+    uint64_t tick = atomic_fetch_add_explicit(&unknown->tick, 1, memory_order_acq_rel) + 1;
+    ferry_status status = ferryi_device_synchronize(unknown->device);
+    if (status == FERRY_OK)
+        raise_to(&unknown->order->done[unknown->number], tick);
+    return status;
+}
+
+ferry_status
+ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_ordered(order, timeline, point))
+        return FERRY_OK;
+    ferryi_timeline *behind = timeline_of(order, point);
+    /* Streams that Ferry does not know cannot be made to wait: the host waits for them. */
+    if (timeline && timeline->is_unknown)
+        timeline = NULL;
+    ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
+    if (behind->is_unknown)
+        return status == FERRY_OK ? wait_for_unknown(behind) : status;
+    struct ferryi_timeline_event event = {0};
+    if (status == FERRY_OK)
+        status = event_after(behind, ferryi_sync_point_tick(point), &event);
+    if (status != FERRY_OK || !event.event)
+        return status;
+
+    /* Devices of different kinds cannot wait for each other's events: the host waits between them. */
+    bool on_device = timeline && strcmp(timeline->device->kind, behind->device->kind) == 0;
+    if (on_device) {
+        status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
+        if (status == FERRY_OK && ferryi_timeline_is_numbered(timeline))
+            raise_to(&timeline->seen[behind->number], event.number);
+    } else {
+        status = FERRYI_CALL(behind->device, event_synchronize, event.event);
+        if (status == FERRY_OK)
+            raise_to(&order->done[behind->number], event.number);
+    }
+    return status;
+}
+
+bool
+ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_done(order, point))
+        return true;
+    ferryi_timeline *timeline = timeline_of(order, point);
+    struct ferryi_timeline_event event = {0};
+    bool done = false;
+    if (timeline->is_unknown)
+        return false;
+    if (event_after(timeline, ferryi_sync_point_tick(point), &event) != FERRY_OK || !event.event)
+        return false;
+    if (FERRYI_CALL(timeline->device, event_query, event.event, &done) != FERRY_OK || !done)
+        return false;
+    raise_to(&order->done[timeline->number], event.number);
+    return true;
+}
+
+ferry_status
+ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by, ferryi_sync_point *out)
+{
+    *out = 0;
+    if (ferryi_timeline_is_numbered(timeline)) {
+        *out = ferryi_timeline_is_retired(timeline) ? ferryi_timeline_sync_point_since(timeline, timeline->generation) : ferryi_timeline_sync_point(timeline);
+        return FERRY_OK;
+    }
+    if (ferryi_timeline_is_retired(timeline)) {
+        ferryi_timeline *join;
+        if (ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join) == FERRY_OK)
+            *out = ferryi_timeline_sync_point(join);
+        return FERRY_OK;
+    }
+    ferry_status status = ferryi_timeline_check_capture(timeline);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        return status;
+    if (status == FERRY_OK && timeline->per_thread && opened_by != ferryi_thread_id())
+        return ferryi_device_synchronize(timeline->device);
+    if (status == FERRY_OK)
+        status = note_joined(timeline, out);
+    if (status != FERRY_OK) {
+        *out = 0;
+        settle(timeline, "join a stream");
+    }
+    return status;
+}
+
+ferryi_sync_point
+ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation)
+{
+    if (timeline->generation != generation)
+        return 0;
+    uint64_t tick = atomic_load(&timeline->tick);
+    if (!ferryi_timeline_is_retired(timeline))
+        return ferryi_timeline_sync_point(timeline);
+    raise_to(&timeline->used, tick);
+    return ferryi_sync_point_make(timeline->number, tick - 1);
+}
+
+ferry_status
+ferryi_timeline_flush(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline))
+        return FERRY_OK;
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&timeline->mutex);
+    if (!ferryi_timeline_is_retired(timeline) && atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
+        struct ferryi_timeline_event *event;
+        status = ferryi_timeline_check_capture(timeline);
+        if (status == FERRY_OK)
+            status = record_event(timeline, &event);
+    }
+    ferryi_mutex_unlock(&timeline->mutex);
+    return status;
+}

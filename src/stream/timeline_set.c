@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/stream/timeline.h"
+
+/* Sets of timelines: what they have been used for is asked about, waited for and joined. */
+
+/* The sync point of a timeline's last noted use; 0 when it has none. */
+static ferryi_sync_point
+last_use(const ferryi_order *order, unsigned number)
+{
+    uint64_t used = atomic_load_explicit(&order->timelines[number]->used, memory_order_acquire);
+    return used ? ferryi_sync_point_make(number, used - 1) : 0;
+}
+
+bool
+ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline, uint64_t set)
+{
+    for (; set; set &= set - 1)
+        if (!ferryi_sync_point_is_ordered(order, timeline, last_use(order, (unsigned)__builtin_ctzll(set))))
+            return false;
+    return true;
+}
+
+ferry_status
+ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
+{
+    for (; set; set &= set - 1) {
+        ferry_status status = ferryi_sync_point_wait(order, timeline, last_use(order, (unsigned)__builtin_ctzll(set)));
+        if (status != FERRY_OK)
+            return status;
+    }
+    return FERRY_OK;
+}
+
+static ferry_status
+join_all(ferryi_order *order, ferryi_sync_point point, uint64_t set, ferryi_sync_point *out)
+{
+    unsigned number = point ? ferryi_sync_point_number(point) : (unsigned)__builtin_ctzll(set);
+    ferryi_timeline *any = order->timelines[number];
+    ferryi_timeline *join;
+    ferry_status status = ferryi_timeline_of_joins(order, any->device, any->place, &join);
+    if (status == FERRY_OK)
+        status = ferryi_sync_point_wait(order, join, point);
+    if (status == FERRY_OK)
+        status = ferryi_timelines_wait(order, join, set);
+    if (status == FERRY_OK)
+        *out = ferryi_timeline_sync_point(join);
+    return status;
+}
+
+static void
+wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
+{
+    if (ferryi_sync_point_wait(order, NULL, point) != FERRY_OK || ferryi_timelines_wait(order, NULL, set) != FERRY_OK)
+        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
+}
+
+/* A new sync point of unknown streams covers all that their device has been given. Only what other devices do must be waited for before. */
+static ferryi_sync_point
+join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
+{
+    for (; set; set &= set - 1) {
+        unsigned number = (unsigned)__builtin_ctzll(set);
+        if (order->timelines[number]->device != timeline->device)
+            wait_on_host(order, 0, UINT64_C(1) << number);
+    }
+    return ferryi_timeline_sync_point(timeline);
+}
+
+ferryi_sync_point
+ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point, uint64_t set)
+{
+    if (ferryi_sync_point_is_done(order, point))
+        point = 0;
+    uint64_t pending = 0;
+    for (uint64_t left = set; left; left &= left - 1) {
+        unsigned number = (unsigned)__builtin_ctzll(left);
+        bool same = point && ferryi_sync_point_number(point) == number;
+        if (same)
+            point = 0;
+        if (!ferryi_sync_point_is_done(order, last_use(order, number)))
+            pending |= UINT64_C(1) << number;
+    }
+    if (!pending)
+        return point;
+    uint64_t all = point ? pending | UINT64_C(1) << ferryi_sync_point_number(point) : pending;
+    uint64_t unknown = all & atomic_load(&order->unknown_set);
+    if (unknown)
+        return join_unknown(order, order->timelines[__builtin_ctzll(unknown)], all);
+    if (!point && !(pending & (pending - 1)))
+        return last_use(order, (unsigned)__builtin_ctzll(pending));
+
+    ferryi_sync_point joined = 0;
+    if (join_all(order, point, pending, &joined) == FERRY_OK)
+        return joined;
+    wait_on_host(order, point, pending);
+    return 0;
+}

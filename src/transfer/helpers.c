@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/helpers.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void
+ferryi_helpers_init(struct ferryi_helpers *helpers)
+{
+    *helpers = (struct ferryi_helpers){.last = &helpers->first};
+    ferryi_mutex_init_brief(&helpers->mutex);
+    ferryi_cond_init(&helpers->given);
+    ferryi_cond_init(&helpers->done);
+}
+
+/* In the child of a fork the threads are not there, and the mutex may be held for ever by one of them. */
+static bool
+is_lost(struct ferryi_helpers *helpers)
+{
+    uint64_t process = atomic_load_explicit(&helpers->process, memory_order_acquire);
+    return process != 0 && process != ferryi_process_id();
+}
+
+/* Nobody starts more of them any more. */
+static void
+join_threads(const struct ferryi_helpers *helpers)
+{
+    ferryi_mutex_is_needless(&helpers->mutex);
+    for (unsigned i = 0; i < helpers->count; i++)
+        ferryi_thread_join(helpers->threads[i]);
+}
+
+void
+ferryi_helpers_clear(struct ferryi_helpers *helpers)
+{
+    if (is_lost(helpers))
+        return;
+    ferryi_mutex_lock(&helpers->mutex);
+    assert(!helpers->first);
+    helpers->stopping = true;
+    ferryi_cond_broadcast(&helpers->given);
+    ferryi_mutex_unlock(&helpers->mutex);
+    join_threads(helpers);
+    ferryi_cond_destroy(&helpers->done);
+    ferryi_cond_destroy(&helpers->given);
+    ferryi_mutex_destroy(&helpers->mutex);
+}
+
+/* -- working --------------------------------------------------------------------------------------- */
+
+/* The first that suits the helper, else the first; there is one. */
+FERRYI_REQUIRES(ferryi_helpers_mutex)
+static struct ferryi_task *
+take_task(struct ferryi_helpers *helpers, unsigned helper)
+{
+    struct ferryi_task **link = &helpers->first;
+    while (*link && (*link)->helper != helper)
+        link = &(*link)->next;
+    if (!*link)
+        link = &helpers->first;
+    struct ferryi_task *task = *link;
+    assert(task);
+    *link = task->next;
+    if (!*link)
+        helpers->last = link;
+    return task;
+}
+
+/* Do a task of the list. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_helpers_mutex)
+static void
+do_one(struct ferryi_helpers *helpers, unsigned helper)
+{
+    struct ferryi_task *task = take_task(helpers, helper);
+    ferryi_mutex_unlock(&helpers->mutex);
+    ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+    task->helper = helper;
+    ferryi_mutex_lock(&helpers->mutex);
+    if (helpers->waiting > 0)
+        ferryi_cond_broadcast(&helpers->done);
+    atomic_store_explicit(&task->done, true, memory_order_release);
+}
+
+/* The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_helpers_mutex)
+static void
+wait_for_task(struct ferryi_helpers *helpers)
+{
+    uint64_t shared = helpers->shared, end = ferryi_spin_end();
+    ferryi_mutex_unlock(&helpers->mutex);
+    while (atomic_load_explicit(&helpers->shared, memory_order_relaxed) == shared && ferryi_spin(end))
+        ;
+    ferryi_mutex_lock(&helpers->mutex);
+    if (helpers->first || helpers->stopping)
+        return;
+    helpers->idle++;
+    ferryi_cond_wait(&helpers->given, &helpers->mutex);
+    helpers->idle--;
+}
+
+static void
+helper_main(void *argument)
+{
+    struct ferryi_helpers *helpers = argument;
+    ferryi_mutex_lock(&helpers->mutex);
+    unsigned number = FERRYI_HELPERS_SUBMITTER + ++helpers->numbered;
+    while (!helpers->stopping) {
+        if (helpers->first)
+            do_one(helpers, number);
+        else
+            wait_for_task(helpers);
+    }
+    ferryi_mutex_unlock(&helpers->mutex);
+}
+
+unsigned
+ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
+{
+    if (wanted == 0 || is_lost(helpers))
+        return 0;
+    ferryi_mutex_lock(&helpers->mutex);
+    if (atomic_load_explicit(&helpers->process, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&helpers->process, ferryi_process_id(), memory_order_release);
+        wanted = wanted < FERRYI_HELPERS_MOST ? wanted : FERRYI_HELPERS_MOST;
+        char *before = ferryi_last_error_copy();
+        while (helpers->count < wanted &&
+               ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main, helpers) == FERRY_OK)
+            helpers->count++;
+        /* Fewer threads are no failure of the transfer. */
+        if (helpers->count < wanted)
+            ferryi_explain("%s", before ? before : "");
+        free(before);
+    }
+    unsigned count = helpers->count;
+    ferryi_mutex_unlock(&helpers->mutex);
+    return count;
+}
+
+/* -- tasks ----------------------------------------------------------------------------------------- */
+
+void
+ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared)
+{
+    task->next = NULL;
+    task->given = shared;
+    task->done = !shared;
+    if (!shared) {
+        task->helper = FERRYI_HELPERS_SUBMITTER;
+        ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+        return;
+    }
+    ferryi_mutex_lock(&helpers->mutex);
+    *helpers->last = task;
+    helpers->last = &task->next;
+    atomic_store_explicit(&helpers->shared, helpers->shared + 1, memory_order_relaxed);
+    if (helpers->idle > 0)
+        ferryi_cond_signal(&helpers->given);
+    ferryi_mutex_unlock(&helpers->mutex);
+}
+
+/* A helper is at the task. The mutex is let go of meanwhile. */
+FERRYI_REQUIRES(ferryi_helpers_mutex)
+static void
+wait_for_helper(struct ferryi_helpers *helpers, struct ferryi_task *task)
+{
+    uint64_t end = ferryi_spin_end();
+    ferryi_mutex_unlock(&helpers->mutex);
+    while (!atomic_load_explicit(&task->done, memory_order_acquire) && ferryi_spin(end))
+        ;
+    ferryi_mutex_lock(&helpers->mutex);
+    if (task->done)
+        return;
+    helpers->waiting++;
+    ferryi_cond_wait(&helpers->done, &helpers->mutex);
+    helpers->waiting--;
+}
+
+void
+ferryi_helpers_finish(struct ferryi_helpers *helpers, struct ferryi_task *task)
+{
+    if (!task->given)
+        return;
+    ferryi_mutex_lock(&helpers->mutex);
+    while (!task->done) {
+        if (helpers->first)
+            do_one(helpers, FERRYI_HELPERS_SUBMITTER);
+        else
+            wait_for_helper(helpers, task);
+    }
+    ferryi_mutex_unlock(&helpers->mutex);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "src/stream/timeline.h"
+
+/*
+ * Timelines that are retired while others sync point uses on them: what another thread would do meanwhile is done by the device's own
+ * functions, which are called in the middle.
+ */
+
+struct scene {
+    ferryi_device *devices[FERRYI_DEVICES_MAX];
+    int count;
+    ferryi_device *device;
+    const struct ferryi_device_ops *real;
+    struct ferryi_device_ops ops; /* the device's, with event_record replaced */
+    ferryi_order order;
+    ferryi_timeline *timeline, *other;
+    ferryi_timeline *stamped;         /* stamped at the next event_record */
+    ferryi_sync_point before, after;   /* sync points taken before and after the driver recorded */
+};
+
+static struct scene scene;
+
+#define GOOD(call) assert_int_equal((call), FERRY_OK)
+
+static ferry_status
+record_and_point(ferryi_device *device, void *event, void *stream)
+{
+    ferryi_timeline *timeline = scene.stamped;
+    scene.stamped = NULL;
+    if (timeline)
+        scene.before = ferryi_timeline_sync_point(timeline);
+    ferry_status status = scene.real->event_record(device, event, stream);
+    if (timeline)
+        scene.after = ferryi_timeline_sync_point(timeline);
+    return status;
+}
+
+static int
+setup(void **state)
+{
+    struct ferryi_device_config config = {0};
+    (void)state;
+    scene = (struct scene){0};
+    GOOD(ferryi_devices_open("emulated", &config, scene.devices, &scene.count));
+    scene.device = scene.devices[0];
+    scene.real = scene.device->ops;
+    scene.ops = *scene.real;
+    scene.ops.event_record = record_and_point;
+    scene.device->ops = &scene.ops;
+    GOOD(ferryi_order_init(&scene.order, &config.log));
+    scene.order.internal_reserve = 0;
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &scene.timeline));
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &scene.other));
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    GOOD(ferryi_device_synchronize(scene.device));
+    ferryi_order_clear(&scene.order);
+    for (int i = 0; i < scene.count; i++)
+        scene.devices[i]->ops->close(scene.devices[i]);
+    return 0;
+}
+
+static void
+retire_while_stamping(void)
+{
+    scene.stamped = scene.timeline;
+    ferryi_timeline_retire(scene.timeline);
+    assert_null(scene.stamped);
+    assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
+}
+
+/* Who asks whether it is ordered, and waits until it is, waits once. */
+static void
+test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
+{
+    (void)state;
+    retire_while_stamping();
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, scene.before));
+    assert_true(ferryi_sync_point_is_done(&scene.order, scene.before));
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, scene.after));
+    assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
+}
+
+static void
+test_a_use_stamped_while_its_stream_goes_is_waited_for_by_a_stream(void **state)
+{
+    (void)state;
+    retire_while_stamping();
+    GOOD(ferryi_sync_point_wait(&scene.order, scene.other, scene.after));
+    assert_true(ferryi_sync_point_is_ordered(&scene.order, scene.other, scene.after));
+    assert_true(ferryi_timelines_are_ordered(&scene.order, scene.other, UINT64_C(1) << scene.timeline->number));
+}
+
+static void
+test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
+{
+    (void)state;
+    retire_while_stamping();
+    GOOD(ferryi_device_synchronize(scene.device));
+    assert_true(ferryi_sync_point_query(&scene.order, scene.after));
+    assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
+}
+
+/* Whatever was known of the number's former life says nothing of the next one. */
+static void
+test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
+{
+    (void)state;
+    for (int life = 0; life < 3; life++) {
+        retire_while_stamping();
+        GOOD(ferryi_sync_point_wait(&scene.order, scene.other, scene.after));
+        GOOD(ferryi_sync_point_wait(&scene.order, NULL, scene.after));
+        GOOD(ferryi_device_synchronize(scene.device));
+        ferryi_sync_point old = scene.after;
+        uint32_t generation = scene.timeline->generation;
+        unsigned number = scene.timeline->number;
+        GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &scene.timeline));
+        assert_int_equal(scene.timeline->number, number);
+        assert_int_equal(ferryi_timeline_sync_point_since(scene.timeline, generation), 0);
+        ferryi_sync_point point = ferryi_timeline_sync_point(scene.timeline);
+        assert_true(ferryi_sync_point_is_done(&scene.order, old));
+        assert_false(ferryi_sync_point_is_done(&scene.order, point));
+        assert_false(ferryi_sync_point_is_ordered(&scene.order, scene.other, point));
+        assert_true(ferryi_sync_point_is_ordered(&scene.order, scene.timeline, point));
+        GOOD(ferryi_sync_point_wait(&scene.order, scene.other, point));
+        assert_true(ferryi_sync_point_is_ordered(&scene.order, scene.other, point));
+    }
+}
+
+/* The same, where nobody waited for the former life before the number was handed out. */
+static void
+test_a_number_handed_out_unasked_covers_its_former_life(void **state)
+{
+    (void)state;
+    retire_while_stamping();
+    GOOD(ferryi_device_synchronize(scene.device));
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &scene.timeline));
+    assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
+    assert_false(ferryi_sync_point_is_done(&scene.order, ferryi_timeline_sync_point(scene.timeline)));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_is_waited_for_by_a_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_can_be_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_number_handed_out_again_is_ordered_with_no_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_number_handed_out_unasked_covers_its_former_life, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

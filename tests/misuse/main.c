@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/misuse/mistakes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool device_is_coherent;
+
+void
+tell(ferry_status status)
+{
+    if (status != FERRY_OK)
+        fprintf(stderr, "%s: %s\n", ferry_status_name(status), ferry_last_error());
+}
+
+void
+must(ferry_status status)
+{
+    if (status == FERRY_OK)
+        return;
+    fprintf(stderr, "went wrong by itself: %s\n", ferry_last_error());
+    _exit(3);
+}
+
+static void
+print_log(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    if (level == FERRY_LOG_ERROR)
+        fprintf(stderr, "log: %s\n", message);
+}
+
+__attribute__((noinline)) void
+make_height(struct scene *scene)
+{
+    ferry_buffer_options named = {.name = "height"};
+    must(ferry_int_create(scene->context, HEIGHT_COUNT, &named, &scene->height));
+}
+
+static void
+set_up(struct scene *scene)
+{
+    ferry_context_options options = {.log = print_log};
+    must(ferry_context_create(&options, &scene->context));
+    scene->stream = ferry_context_stream(scene->context, 1);
+    make_height(scene);
+    must(ferry_int_fill(scene->height, 0, HEIGHT_COUNT, 7, NULL));
+    ferry_scope scope;
+    int *p;
+    must(ferry_int_update_host(scene->height, &scope, &p));
+    must(ferry_scope_close(&scope));
+}
+
+/* In the child. */
+static void
+play(const struct mistake *mistake)
+{
+    struct scene scene = {0};
+    struct rlimit no_core = {0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    set_up(&scene);
+    mistake->make(&scene);
+    ferry_int_destroy(&scene.height);
+    ferry_context_destroy(&scene.context);
+    _exit(0);
+}
+
+static size_t
+read_all(int file, char *text, size_t room)
+{
+    size_t length = 0;
+    ssize_t got;
+    while ((got = read(file, text + length, room - 1 - length)) > 0)
+        length += (size_t)got;
+    text[length] = 0;
+    return length;
+}
+
+/* Whether a line says all that it should; without an expectation the process must say nothing. */
+static bool
+says(const char *text, const struct mistake *mistake)
+{
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        size_t length = strcspn(line, "\n");
+        bool all = true;
+        for (size_t i = 0; i < 3 && mistake->expected[i]; i++) {
+            const char *at = strstr(line, mistake->expected[i]);
+            all = all && at && at < line + length;
+        }
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_caught(const struct mistake *mistake)
+{
+    static char text[1 << 16];
+    int ends[2], how;
+    if (pipe(ends) != 0)
+        return false;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        play(mistake);
+    }
+    close(ends[1]);
+    read_all(ends[0], text, sizeof(text));
+    close(ends[0]);
+    if (waitpid(child, &how, 0) != child)
+        return false;
+    bool survived = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+    bool caught = says(text, mistake) && survived != mistake->faults;
+    if (!caught)
+        printf("# %s (%s %d) instead of \"%s\" \"%s\" \"%s\":\n# %s\n", mistake->name, WIFEXITED(how) ? "exit" : "signal",
+               WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), mistake->expected[0], mistake->expected[1] ? mistake->expected[1] : "",
+               mistake->expected[2] ? mistake->expected[2] : "", text);
+    return caught;
+}
+
+static bool
+applies(const struct mistake *mistake)
+{
+#ifndef FERRYI_DEBUG_CHECKS
+    if (mistake->needs & NEEDS_CHECKED_BUILD)
+        return false;
+#endif
+#if FERRYI_ADDRESS_SANITIZER
+    if (mistake->needs & NOT_POISONED)
+        return false;
+#endif
+    return !(mistake->needs & NEEDS_DEVICE) || !device_is_coherent;
+}
+
+/* In a process of its own too: threads and handlers of a context must not be there when the mistakes are made. */
+static void
+ask_device(void)
+{
+    pid_t child = fork();
+    int how;
+    if (child == 0) {
+        ferry_context *context;
+        ferry_place_info info;
+        must(ferry_context_create(NULL, &context));
+        must(ferry_context_get_place_info(context, 1, &info));
+        _exit(info.coherent ? 10 : 11);
+    }
+    if (waitpid(child, &how, 0) == child && WIFEXITED(how))
+        device_is_coherent = WEXITSTATUS(how) == 10;
+}
+
+/* One of them in this process: under a tool that watches it. */
+static int
+play_named(const struct mistake *mistake, const char *name)
+{
+    for (; mistake->name; mistake++)
+        if (strcmp(mistake->name, name) == 0)
+            play(mistake);
+    return 2;
+}
+
+int
+main(int count, char **arguments)
+{
+    if (count > 1) {
+        setenv("FERRY_DEBUG", "1", 1);
+        return play_named(block_mistakes, arguments[1]);
+    }
+    const struct mistake *const lists[] = {pointer_mistakes, handle_mistakes, block_mistakes};
+    unsigned made = 0, caught = 0, number = 0;
+    setenv("FERRY_DEBUG", "1", 1);
+    ask_device();
+    for (size_t list = 0; list < 3; list++) {
+        for (const struct mistake *mistake = lists[list]; mistake->name; mistake++) {
+            number++;
+            if (!applies(mistake)) {
+                printf("ok %u %s # SKIP not here\n", number, mistake->name);
+                continue;
+            }
+            bool good = is_caught(mistake);
+            made++;
+            caught += good;
+            printf("%s %u %s\n", good ? "ok" : "not ok", number, mistake->name);
+        }
+    }
+    printf("1..%u\n# %u mistakes made, %u caught\n", number, made, caught);
+    return caught == made ? 0 : 1;
+}

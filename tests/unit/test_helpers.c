@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "src/transfer/helpers.h"
+
+enum { TASKS = 64, BYTES = 20000 };
+
+struct load {
+    struct ferryi_task tasks[TASKS];
+    unsigned char *source, *target;
+};
+
+static void
+load_open(struct load *load, unsigned seed)
+{
+    load->source = malloc((size_t)TASKS * BYTES);
+    load->target = calloc(TASKS, BYTES);
+    assert_non_null(load->source);
+    assert_non_null(load->target);
+    for (size_t i = 0; i < (size_t)TASKS * BYTES; i++)
+        load->source[i] = (unsigned char)(i * 31 + i / 251 + seed);
+    for (size_t i = 0; i < TASKS; i++)
+        load->tasks[i] = (struct ferryi_task){.loop = FERRYI_COPY_LIBC, .target = load->target + i * BYTES,
+                                              .source = load->source + i * BYTES, .bytes = BYTES};
+}
+
+static bool
+load_is_done(const struct load *load)
+{
+    return memcmp(load->source, load->target, (size_t)TASKS * BYTES) == 0;
+}
+
+static void
+load_close(struct load *load)
+{
+    free(load->source);
+    free(load->target);
+}
+
+static void
+run_all(struct ferryi_helpers *helpers, struct load *load, bool shared)
+{
+    for (size_t i = 0; i < TASKS; i++)
+        ferryi_helpers_submit(helpers, &load->tasks[i], shared);
+    for (size_t i = 0; i < TASKS; i++)
+        ferryi_helpers_finish(helpers, &load->tasks[i]);
+}
+
+static void
+test_all_tasks_are_done_by_any_number_of_threads(void **state)
+{
+    (void)state;
+    for (unsigned wanted = 0; wanted <= 4; wanted++) {
+        struct ferryi_helpers helpers;
+        struct load load;
+        ferryi_helpers_init(&helpers);
+        assert_int_equal(ferryi_helpers_start(&helpers, wanted), wanted);
+        for (unsigned round = 0; round < 20; round++) {
+            load_open(&load, round);
+            run_all(&helpers, &load, true);
+            assert_true(load_is_done(&load));
+            load_close(&load);
+        }
+        ferryi_helpers_clear(&helpers);
+    }
+}
+
+static void
+test_without_sharing_it_is_done_at_once(void **state)
+{
+    (void)state;
+    struct ferryi_helpers helpers;
+    struct load load;
+    ferryi_helpers_init(&helpers);
+    load_open(&load, 1);
+    for (size_t i = 0; i < TASKS; i++) {
+        ferryi_helpers_submit(&helpers, &load.tasks[i], false);
+        assert_memory_equal(load.tasks[i].target, load.tasks[i].source, BYTES);
+        assert_int_equal(load.tasks[i].helper, FERRYI_HELPERS_SUBMITTER);
+    }
+    load_close(&load);
+    ferryi_helpers_clear(&helpers);
+}
+
+/* What a helper's caches hold is left to the helper, as long as there is other work. */
+static void
+test_own_tasks_come_first(void **state)
+{
+    (void)state;
+    struct ferryi_helpers helpers;
+    struct load load;
+    enum { HELPER = FERRYI_HELPERS_SUBMITTER + 1 };
+    static const unsigned doers[] = {HELPER, FERRYI_HELPERS_NONE, FERRYI_HELPERS_SUBMITTER, HELPER};
+    ferryi_helpers_init(&helpers);
+    load_open(&load, 2);
+    for (size_t i = 0; i < 4; i++) {
+        load.tasks[i].helper = doers[i];
+        ferryi_helpers_submit(&helpers, &load.tasks[i], true);
+    }
+    ferryi_helpers_finish(&helpers, &load.tasks[2]);
+    assert_true(load.tasks[2].done);
+    assert_false(load.tasks[0].done);
+    ferryi_helpers_finish(&helpers, &load.tasks[0]);
+    assert_int_equal(load.tasks[0].helper, FERRYI_HELPERS_SUBMITTER);
+    assert_false(load.tasks[1].done);
+    ferryi_helpers_finish(&helpers, &load.tasks[3]);
+    ferryi_helpers_finish(&helpers, &load.tasks[1]);
+    for (size_t i = 0; i < 4; i++)
+        assert_memory_equal(load.tasks[i].target, load.tasks[i].source, BYTES);
+    load_close(&load);
+    ferryi_helpers_clear(&helpers);
+}
+
+/* They start once; a later wish for more is not heard. */
+static void
+test_threads_start_once(void **state)
+{
+    (void)state;
+    struct ferryi_helpers helpers;
+    ferryi_helpers_init(&helpers);
+    assert_int_equal(ferryi_helpers_start(&helpers, 0), 0);
+    assert_int_equal(helpers.process, 0);
+    assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
+    assert_int_equal(ferryi_helpers_start(&helpers, 4), 2);
+    ferryi_helpers_clear(&helpers);
+}
+
+struct giver {
+    struct ferryi_helpers *helpers;
+    struct load load;
+};
+
+static void
+give_and_finish(void *opaque)
+{
+    struct giver *giver = opaque;
+    run_all(giver->helpers, &giver->load, true);
+}
+
+static void
+test_several_givers(void **state)
+{
+    (void)state;
+    struct ferryi_helpers helpers;
+    struct giver givers[4];
+    ferryi_thread threads[4];
+    ferryi_helpers_init(&helpers);
+    assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
+    for (unsigned i = 0; i < 4; i++) {
+        givers[i].helpers = &helpers;
+        load_open(&givers[i].load, i);
+        assert_int_equal(ferryi_thread_start(&threads[i], "giver", give_and_finish, &givers[i]), FERRY_OK);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        ferryi_thread_join(threads[i]);
+        assert_true(load_is_done(&givers[i].load));
+        load_close(&givers[i].load);
+    }
+    ferryi_helpers_clear(&helpers);
+}
+
+/* The child has no helpers, asks for none, and waits for none. */
+static void
+test_the_child_of_a_fork_works_alone(void **state)
+{
+    (void)state;
+    struct ferryi_helpers helpers;
+    ferryi_helpers_init(&helpers);
+    assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct load load;
+        alarm(20);
+        unsigned helpers = ferryi_helpers_start(&helpers, 2);
+        load_open(&load, 3);
+        run_all(&helpers, &load, helpers > 0);
+        bool ok = helpers == 0 && load_is_done(&load);
+        ferryi_helpers_clear(&helpers);
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    struct load load;
+    load_open(&load, 4);
+    run_all(&helpers, &load, true);
+    assert_true(load_is_done(&load));
+    load_close(&load);
+    ferryi_helpers_clear(&helpers);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_tasks_are_done_by_any_number_of_threads),
+        cmocka_unit_test(test_without_sharing_it_is_done_at_once),
+        cmocka_unit_test(test_own_tasks_come_first),
+        cmocka_unit_test(test_threads_start_once),
+        cmocka_unit_test(test_several_givers),
+        cmocka_unit_test(test_the_child_of_a_fork_works_alone),
+    };
+    return cmocka_run_group_tests_name("crew", tests, NULL, NULL);
+}
